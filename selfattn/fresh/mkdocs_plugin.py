@@ -99,9 +99,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         """Say what is wrong with an executed fence; empty when nothing is."""
         folder = self.config.snippets
         if not fence.script:
-            return (
-                f'expected one line `--8<-- "script.md:section"` in the fence, got {fence.body!r}'
-            )
+            return f'expected `--8<-- "script.md:section"` alone in the fence, got {fence.body!r}'
         if f'session="{fence.script}"' not in fence.info:
             return f'expected session="{fence.script}" in the fence\'s options, got {fence.info!r}'
         if not (self._root / folder / f"{fence.script}.md").exists():

@@ -1,0 +1,211 @@
+"""A strict build fails, also under --quiet, on every fault a page or a script can have."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFIG = """
+site_name: Small
+site_url: ""
+theme: mkdocs
+nav: [index.md]
+plugins: [markdown-exec, fresh]
+markdown_extensions: [pymdownx.superfences]
+validation:
+  nav: {omitted_files: warn}
+  links: {not_found: warn, anchors: warn}
+"""
+
+PAGE = """# Small
+
+```python exec="on" source="above" result="text" session="small"
+--8<-- "small.md:count"
+```
+"""
+
+SNIPPET = """# A count
+
+```python
+# --8<-- [start:count]
+total = sum(range(5))
+print(total)
+# --8<-- [end:count]
+# --8<-- [start:count-check]
+assert total == 10
+# --8<-- [end:count-check]
+```
+
+<!--pytest-codeblocks:expected-output-->
+
+```
+10
+```
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A small good site, for a test to spoil."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "snippets").mkdir()
+    (tmp_path / "mkdocs.yml").write_text(CONFIG)
+    (tmp_path / "docs/index.md").write_text(PAGE)
+    (tmp_path / "snippets/small.md").write_text(SNIPPET)
+    return tmp_path
+
+
+def build(site: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", *options]
+    return subprocess.run(command, cwd=site, capture_output=True, text=True)
+
+
+def spoil(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("options", [["--strict"], ["--strict", "-q"]], ids=" ".join)
+def test_a_good_site_builds(site: Path, options: list[str]) -> None:
+    done = build(site, *options)
+    assert done.returncode == 0, done.stderr
+    html = (site / "site/index.html").read_text()
+    assert "10" in html
+    assert "count-check" not in html
+
+
+FAULTS = {
+    "a failing block": (
+        "snippets/small.md",
+        ("print(total)", "print(totl)"),
+        "snippets/small.md:6: section 'count': NameError: name 'totl' is not defined",
+    ),
+    "a failing check": (
+        "snippets/small.md",
+        ("total == 10", "total == 11"),
+        "snippets/small.md:9: section 'count-check': AssertionError",
+    ),
+    "an exit that would pass for success": (
+        "snippets/small.md",
+        ("print(total)", "import sys; sys.exit(0)"),
+        "snippets/small.md:6: section 'count': SystemExit: 0",
+    ),
+    "a crash": (
+        "snippets/small.md",
+        ("print(total)", "import os; os._exit(0)"),
+        "snippets/small.md:6: section 'count': the process ended before the script did",
+    ),
+    "a syntax error": (
+        "snippets/small.md",
+        ("print(total)", "print(total"),
+        "snippets/small.md:6: section 'count': SyntaxError: '(' was never closed",
+    ),
+    "a bad snippet file": (
+        "snippets/small.md",
+        ("# A count", "A count"),
+        "snippets/small.md:1: expected a heading",
+    ),
+    "a missing snippet": (
+        "docs/index.md",
+        ('session="small"\n--8<-- "small.md', 'session="smal"\n--8<-- "smal.md'),
+        "docs/index.md:3: no script snippets/smal.md",
+    ),
+    "a missing section": (
+        "docs/index.md",
+        ("small.md:count", "small.md:cuont"),
+        "docs/index.md:3: no section 'cuont' in snippets/small.md; it has: count",
+    ),
+    "a session that is not the script's name": (
+        "docs/index.md",
+        ('session="small"', 'session="other"'),
+        'docs/index.md:3: expected session="small"',
+    ),
+    "code in the page itself": (
+        "docs/index.md",
+        ('--8<-- "small.md:count"', "print(10)"),
+        'docs/index.md:3: expected `--8<-- "script.md:section"` alone in the fence',
+    ),
+    "a broken link": ("docs/index.md", ("# Small", "# Small\n\n[x](missing.md)"), "missing.md"),
+    "a broken anchor": ("docs/index.md", ("# Small", "# Small\n\n[x](#missing)"), "#missing"),
+}
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]], ids=["loud", "quiet"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_fails_the_build(site: Path, fault: str, quiet: list[str]) -> None:
+    file, (old, new), message = FAULTS[fault]
+    spoil(site / file, old, new)
+    done = build(site, "--strict", *quiet)
+    assert done.returncode != 0
+    assert message in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"]], ids=["loud", "quiet"])
+def test_a_page_outside_the_navigation_fails_the_build(site: Path, quiet: list[str]) -> None:
+    (site / "docs/orphan.md").write_text("# Orphan\n")
+    done = build(site, "--strict", *quiet)
+    assert done.returncode != 0
+    assert "orphan.md" in done.stdout + done.stderr
+
+
+def test_the_line_counts_the_front_matter(site: Path) -> None:
+    page = site / "docs/index.md"
+    page.write_text("---\ntitle: x\n---\n\n" + page.read_text())
+    spoil(page, "small.md:count", "small.md:cuont")
+    assert "docs/index.md:7: no section" in build(site, "--strict").stderr
+
+
+def test_all_faults_are_listed(site: Path) -> None:
+    spoil(site / "snippets/small.md", "total == 10", "total == 11")
+    second = SNIPPET.replace("print(total)", "1 / 0")
+    (site / "snippets/second.md").write_text(second)
+    page = PAGE + PAGE.replace("small", "second").replace("# Small\n", "")
+    (site / "docs/index.md").write_text(page.replace("# Small", "# Small"))
+    message = build(site, "--strict").stderr
+    assert "2 faults" in message
+    assert "snippets/small.md:9" in message
+    assert "snippets/second.md:6: section 'count': ZeroDivisionError" in message
+
+
+def test_all_of_stdout_reaches_the_page(site: Path) -> None:
+    code = (
+        "import subprocess, sys\n"
+        "print('a', 'b', sep='<>')\n"
+        "sys.stdout.write('written\\n')\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"a child\")'])"
+    )
+    spoil(site / "snippets/small.md", "print(total)", code)
+    assert build(site, "--strict").returncode == 0
+    html = (site / "site/index.html").read_text()
+    for line in ("a&lt;&gt;b", "written", "a child"):
+        assert f"\n{line}\n" in html.replace(">a&lt;", ">\na&lt;"), line
+
+
+def test_nothing_leaks_from_one_script_to_the_next(site: Path) -> None:
+    spoil(site / "snippets/small.md", "print(total)", "import os; os.environ['LEAK'] = 'yes'")
+    probe = SNIPPET.replace("print(total)", "import os; print('leak:', os.environ.get('LEAK'))")
+    (site / "snippets/later.md").write_text(probe)
+    later = PAGE.replace("small", "later").replace("# Small\n", "")
+    (site / "docs/index.md").write_text(PAGE + later)
+    assert build(site, "--strict").returncode == 0
+    assert "leak: None" in (site / "site/index.html").read_text()
+
+
+def test_figures_follow_their_section_and_cost_nothing_in_plain_python(site: Path) -> None:
+    figure = "from selfattn.fresh import show; show('<b>bold</b>', alt='a \"word\" in bold')"
+    spoil(site / "snippets/small.md", "print(total)", figure)
+    assert build(site, "--strict").returncode == 0
+    html = (site / "site/index.html").read_text()
+    label = "a &quot;word&quot; in bold"
+    assert f'<div class="shown" role="group" aria-label="{label}"><b>bold</b></div>' in html
+    plain = subprocess.run([sys.executable, "-c", figure], capture_output=True, text=True)
+    assert (plain.returncode, plain.stdout, plain.stderr) == (0, "", "")
+
+
+def test_a_picture_needs_words() -> None:
+    from selfattn.fresh import show
+
+    with pytest.raises(ValueError, match="alt text"):
+        show("<b></b>", alt=" ")
