@@ -1,0 +1,33 @@
+# Nothing but Python 3.11 or newer, make and a package index is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: site serve test lint clean
+
+site: .venv/site ## build the site into site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "The site is built: open site/index.html in a browser."
+
+serve: .venv/site ## show the site and rebuild it on every change
+	$(BIN)/mkdocs serve
+
+test: .venv/test ## run every test
+	$(BIN)/python -m pytest
+
+lint: .venv/lint ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## remove what the commands above made
+	rm -rf .venv site .cache
+
+# One stamp for each set of extras; a change of the requirements installs again.
+.venv/%: pyproject.toml constraints.txt | .venv/bin/python
+	$(INSTALL) -e ".[$*]"
+	@touch $@
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"needs Python 3.11 or newer, this is {sys.version}"'
+	$(PYTHON) -m venv .venv
