@@ -1,0 +1,140 @@
+"""The built site in Chromium: every page, light and dark, on a phone and on a desktop."""
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Error, sync_playwright
+
+PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+SIZES = ((390, 844), (1440, 900))
+
+
+def installed():
+    """The browser to use: the one named, else the system's, else (None) playwright's own."""
+    named = os.environ.get("SELFATTN_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=installed(), args=["--no-sandbox"])
+        except Error as error:
+            reason = (
+                "needs Chromium: install it, name it in SELFATTN_CHROMIUM, or run "
+                f"`playwright install chromium`; {error}"
+            )
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        yield browser
+        browser.close()
+
+
+class Watch:
+    """A browser tab that remembers every complaint, and every request beyond the site."""
+
+    def __init__(self, page, home):
+        self.page, self.home, self.seen = page, home, []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
+        page.on("request", self._request)
+
+    def _console(self, message):
+        if message.type in {"error", "warning"}:
+            self.seen.append(f"console: {message.text}")
+
+    def _request(self, request):
+        if not request.url.startswith((self.home, "data:", "blob:", "about:")):
+            self.seen.append(f"request: {request.url}")
+
+    def open(self, name):
+        self.seen.clear()
+        self.page.goto(f"{self.home}/{name}.html", wait_until="load")
+
+
+@pytest.fixture(scope="module")
+def home(built_site):
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    handler = functools.partial(Quiet, directory=built_site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def served(browser, home):
+    page = browser.new_page(reduced_motion="reduce")
+    yield Watch(page, home)
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def on_disk(browser, built_site):
+    page = browser.new_page(reduced_motion="reduce")
+    yield Watch(page, built_site.as_uri())
+    page.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_in_all_its_shapes(served, name):
+    for scheme in ("light", "dark"):
+        served.page.emulate_media(color_scheme=scheme)
+        for width, height in SIZES:
+            served.page.set_viewport_size({"width": width, "height": height})
+            served.open(name)
+            shape = f"{name}, {scheme}, {width} wide"
+            assert served.page.evaluate("document.body.dataset.mdColorScheme") == (
+                "slate" if scheme == "dark" else "default"
+            ), shape
+            scroll, client = served.page.evaluate(
+                "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+            )
+            assert scroll <= client, shape
+            assert served.seen == [], shape
+
+
+def test_the_site_opens_from_disk_and_finds(on_disk):
+    on_disk.page.set_viewport_size({"width": 1440, "height": 900})
+    on_disk.open("index")
+    on_disk.page.fill('[data-md-component="search-query"]', "softmax")
+    link = on_disk.page.locator(".md-search-result__link").first
+    link.wait_for(timeout=10_000)
+    assert on_disk.seen == []
+    link.click()
+    on_disk.page.wait_for_url("file://**?h=*")
+    assert on_disk.page.locator("mark").count() > 0
+
+
+def test_a_cell_is_coloured_by_its_weight(on_disk):
+    on_disk.page.set_viewport_size({"width": 1440, "height": 900})
+    on_disk.open("average")
+    colours = on_disk.page.evaluate(
+        """() => [...document.querySelectorAll('.heatmap td[style]')].map((cell) => {
+            const style = getComputedStyle(cell)
+            return [cell.textContent, style.backgroundColor, style.color]
+        })"""
+    )
+    assert colours
+    by_weight = {}
+    for weight, background, text in colours:
+        assert by_weight.setdefault(weight, (background, text)) == (background, text)
+    assert len({background for background, _ in by_weight.values()}) == len(by_weight)
+
+
+def test_a_printed_page_has_no_furniture(on_disk):
+    on_disk.open("average")
+    on_disk.page.emulate_media(media="print")
+    for furniture in (".md-header", ".md-sidebar", ".md-footer", ".headerlink"):
+        assert not on_disk.page.locator(furniture).first.is_visible(), furniture
+    assert on_disk.page.locator("h1").is_visible()
+    on_disk.page.emulate_media(media="screen")

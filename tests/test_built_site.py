@@ -1,0 +1,118 @@
+"""What can be seen in the built files without a browser."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "link": "href",
+    "video": "src",
+    "audio": "src",
+    "object": "data",
+}
+ELSEWHERE = re.compile(r"(?:https?:)?//")
+LINKED_ONLY = {"canonical", "prev", "next", "alternate"}
+
+
+class Page(HTMLParser):
+    """Collects the elements of a page, and the text outside code, scripts and styles."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.elements, self.text, self._quiet = [], "", 0
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._quiet += tag in {"pre", "code", "script", "style"}
+
+    def handle_endtag(self, tag):
+        self._quiet -= tag in {"pre", "code", "script", "style"}
+
+    def handle_data(self, data):
+        if not self._quiet:
+            self.text += data
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def pages(built_site):
+    return {path.stem: path.read_text(encoding="utf-8") for path in built_site.glob("*.html")}
+
+
+@pytest.fixture(params=PAGES)
+def html(request, pages):
+    return pages[request.param]
+
+
+def test_every_page_is_built_and_in_the_navigation(pages):
+    assert set(pages) == {*PAGES, "404"}
+    navigation = pages["index"].split('class="md-content"')[0]
+    linked = re.findall(r'<a href="([\w-]+)\.html" class="md-nav__link', navigation)
+    assert {*linked, "index"} == set(PAGES)
+
+
+def test_nothing_is_loaded_from_another_host(html):
+    for tag, attrs in Page(html).elements:
+        if attrs.get("rel") not in LINKED_ONLY:
+            assert not ELSEWHERE.match(attrs.get(LOADED.get(tag), "") or ""), attrs
+            assert "//" not in (attrs.get("srcset") or ""), attrs
+
+
+def test_no_style_or_script_of_ours_names_another_host(built_site):
+    for path in [*built_site.rglob("*.css"), *built_site.glob("assets/javascripts/lesson.js")]:
+        text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)]*", text), path
+
+
+def test_no_fault_reached_the_page(html):
+    page = Page(html)
+    assert "Traceback (most recent call last)" not in html
+    assert "{{" not in page.text
+    assert "--8<--" not in page.text
+    assert "#!math" not in html
+    assert "language-math" not in html
+    assert 'exec="on"' not in page.text
+
+
+def test_one_title_and_a_reading_time(html):
+    page = Page(html)
+    assert len(page.all("h1")) == 1
+    if 'class="hero"' not in html:
+        assert re.search(r"</h1>\s*<p class=\"byline\">Reading time: about \d+ minute", html)
+
+
+def test_pictures_have_words(html):
+    for image in Page(html).all("img"):
+        assert "alt" in image, image
+    for figure in re.findall(r"<figure.*?</figure>", html, flags=re.DOTALL):
+        assert re.search(r"<figcaption>[^<]+", figure), figure[:200]
+
+
+def test_formulas_became_mathml(html, pages):
+    source = Path(__file__).parent.parent / "docs"
+    name = next(name for name, text in pages.items() if text is html)
+    markdown = (source / f"{name}.md").read_text(encoding="utf-8")
+    written = len(re.findall(r"^\s*```math$|`#!math ", markdown, flags=re.MULTILINE))
+    assert len(Page(html).all("math")) >= written
+
+
+def test_the_search_dialog_has_a_name(html):
+    dialogs = [attrs for _, attrs in Page(html).elements if attrs.get("role") == "dialog"]
+    assert [dialog.get("aria-label") for dialog in dialogs] == ["Search"]
+
+
+def test_errors_can_be_reported_and_pages_edited(html, pages):
+    name = next(name for name, text in pages.items() if text is html)
+    assert "https://github.com/example/selfattn/issues/new?title=" in html
+    assert f"https://github.com/example/selfattn/edit/main/docs/{name}.md" in html
+    assert 'data-md-component="source"' not in html  # its script asks the host for stars
