@@ -7,6 +7,8 @@ torch nor the network libraries.
 import argparse
 import sys
 
+from selfattn.fresh import command
+
 
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command.
@@ -35,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="verify the file that is there and download nothing"
     )
     data.set_defaults(run=_data)
+    command.add_to(commands)
     return parser
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from selfattn.corpora import banking77, table
 from selfattn.corpora.lists import HERE, INTENTS, words
 
-__all__ = ["INTENTS", "NAMES", "banking77", "default", "rows", "words"]
+__all__ = ["INTENTS", "NAMES", "banking77", "default", "fingerprint", "rows", "words"]
 
 NAMES = ("banking77", "bundled")
 VARIABLE = "SELFATTN_CORPUS"
@@ -62,6 +62,18 @@ def default() -> str:
         return "banking77"
     _say_bundled()
     return "bundled"
+
+
+def fingerprint() -> str:
+    """Say which corpora are here and which is the default, for those who remember results.
+
+    Returns:
+        One sentence; it changes when Banking77 appears, goes, or the choice is another.
+    """
+    forced = os.environ.get(VARIABLE)
+    there = banking77.path().exists()
+    name = forced or ("banking77" if there else "bundled")
+    return f"Default corpus: {name}; Banking77 is {'here' if there else 'not here'}."
 
 
 @cache  # so that it is printed once

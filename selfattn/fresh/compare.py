@@ -13,6 +13,7 @@ so a comparison to the letter fails for no reason, and a loose one hides faults.
 """
 
 import difflib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -106,13 +107,25 @@ def with_marks(recorded: str, fresh: str) -> str:
 
 def diff(recorded: str, fresh: str, name: str) -> str:
     """Give a unified diff, without a final line break, of what really changed."""
+    old, new = _old_and_new(recorded, fresh)
+    lines = difflib.unified_diff(old, new, f"{name} (recorded)", f"{name} (fresh)", lineterm="")
+    return "\n".join(lines)
+
+
+def first_change(recorded: str, fresh: str) -> int:
+    """Give the index of the first recorded line that really changed."""
+    old, new = _old_and_new(recorded, fresh)
+    unchanged = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    return len(list(unchanged))
+
+
+def _old_and_new(recorded: str, fresh: str) -> tuple[list[str], list[str]]:
     old = recorded.splitlines()
     known = {"".join(line.split()): line for line in old}  # spaces that do not count are no change
     new = [known.get("".join(line.split()), line) for line in changes(recorded, fresh).splitlines()]
     if new == old:
         new = fresh.splitlines()  # a space that does count
-    lines = difflib.unified_diff(old, new, f"{name} (recorded)", f"{name} (fresh)", lineterm="")
-    return "\n".join(lines)
+    return old, new
 
 
 def too_precise(text: str) -> list[Token]:
@@ -155,13 +168,13 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 def _rewrite(recorded: str, fresh: str, spell: Callable[[Token, Token], str]) -> str:
     """Spell each token of the fresh text that has a counterpart in the recorded one anew."""
     pieces, end = [], 0
-    for old, new in _pairs(recorded, fresh):
+    for old, new in pairs(recorded, fresh):
         pieces += [fresh[end : new.start], spell(old, new)]
         end = new.start + len(new.text)
     return "".join(pieces) + fresh[end:]
 
 
-def _pairs(recorded: str, fresh: str) -> list[tuple[Token, Token]]:
+def pairs(recorded: str, fresh: str) -> list[tuple[Token, Token]]:
     """Pair the tokens of two texts of the same shape; of others, those of their equal lines."""
     left, right = ([word.token for word in _words(text)] for text in (recorded, fresh))
     if _shape(left) == _shape(right):

@@ -5,140 +5,340 @@ markdown-exec goes on rendering the fences; this plugin only replaces what runs 
 
 import logging
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
-from html import escape
+from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import markdown_exec
 from markupsafe import Markup
-from mkdocs.config import config_options
+from mkdocs.config import config_options, load_config
 from mkdocs.config.base import Config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
+from mkdocs.livereload import LiveReloadServer
 from mkdocs.plugins import BasePlugin
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from selfattn.fresh import page as pages
-from selfattn.fresh.run import Figure, Output, Run, run
-from selfattn.fresh.snippet import Snippet, SnippetError, parse
+from selfattn.fresh import process, prose, report
+from selfattn.fresh.batch import Result, run_all
+from selfattn.fresh.cache import Cache
+from selfattn.fresh.check import UPDATE, judge, owners
+from selfattn.fresh.fault import Fault, Stale
+from selfattn.fresh.number import numbers
+from selfattn.fresh.prose import Claim, Source
+from selfattn.fresh.run import Output
+from selfattn.fresh.settings import Need, Settings
+from selfattn.fresh.snippet import Section, Snippet, SnippetError, parse
+
+log = logging.getLogger("mkdocs.plugins.fresh")
+
+
+class NeedConfig(Config):
+    """One entry of `needs`."""
+
+    check = config_options.Type(str)
+    hint = config_options.Type(str)
 
 
 class FreshConfig(Config):
-    """The plugin's options in mkdocs.yml."""
+    """The plugin's options in mkdocs.yml; see `selfattn.fresh.settings.Settings`."""
 
     snippets = config_options.Type(str, default="snippets")
-    """The folder of the scripts, relative to mkdocs.yml."""
+    cache = config_options.Type(str, default=".cache/fresh")
+    preload = config_options.ListOfItems(config_options.Type(str), default=[])
+    notices = config_options.ListOfItems(config_options.Type(str), default=[])
+    fingerprint = config_options.Type(str, default="")
+    needs = config_options.DictOfItems(config_options.SubConfig(NeedConfig), default={})
+    executor = config_options.Type(str, default="")
+    recorded = config_options.Choice(("mark", "fault"), default="mark")
+
+
+@dataclass
+class Sheet:
+    """What is known of one page while it is built."""
+
+    path: Path
+    above: int = 0
+    claims: list[Claim] = field(default_factory=list)
+    shown: list[tuple[str, str, int]] = field(default_factory=list)  # script, section, line
+    sources: list[Source] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def scripts(self) -> list[str]:
+        return list(dict.fromkeys(script for script, _, _ in self.shown))
 
 
 class FreshPlugin(BasePlugin[FreshConfig]):
-    """Connects pages to scripts; see the module's docstring."""
+    """Connects pages to scripts; see the module's docstring.
+
+    Attributes:
+        remember: whether results come from the cache; the command line turns it off.
+        afresh: names of scripts that run even so; None means none, or all without the cache.
+        faults: of the last build.
+        results: of the last build, by script.
+    """
 
     def __init__(self) -> None:
+        self.remember = True
+        self.afresh: set[str] = set()
+        self.faults: list[Fault] = []
+        self.results: dict[str, Result] = {}
+        self.sheets: dict[str, Sheet] = {}
         self._serving = False
-        self._faults: list[str] = []
-        self._snippets: dict[str, Snippet] = {}
-        self._runs: dict[str, Future[Run]] = {}
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
         self._serving = command == "serve"
 
     def on_config(self, config: MkDocsConfig) -> None:
-        self._root = Path(config.config_file_path).parent
-        self._faults, self._snippets, self._runs = [], {}, {}
-        markdown_exec.formatters["python"] = self._format
+        self.settings = self._settings(config)
+        self.faults, self.results, self.sheets = [], {}, {}
+        markdown_exec.formatters[pages.LANGUAGE] = self._format
+        folder = str(self.settings.root / self.settings.snippets)
+        if folder not in config.watch:
+            config.watch.append(folder)
         if config.strict:
             # Strict builds count warnings; under --quiet they would be dropped before that.
             logger = logging.getLogger("mkdocs")
             logger.setLevel(min(logger.getEffectiveLevel(), logging.WARNING))
 
-    def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
-        """Start all scripts that any page names, so that they run beside the rendering."""
-        names = {
-            fence.script: None
-            for file in files.documentation_pages()
-            for fence in pages.fences(file.content_string)
-            if fence.script
-        }
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for name in names:
-                snippet = self._read(name)
-                if snippet:
-                    self._snippets[name] = snippet
-                    self._runs[name] = pool.submit(run, snippet, self._root)
-        self._faults += [str(r.result().fault) for r in self._runs.values() if r.result().fault]
+    def _settings(self, config: MkDocsConfig) -> Settings:
+        root = Path(config.config_file_path).parent
+        needs = {name: Need(need.check, need.hint) for name, need in self.config.needs.items()}
+        return Settings(
+            root=root,
+            docs=os.path.relpath(config.docs_dir, root),
+            snippets=self.config.snippets,
+            cache=self.config.cache,
+            preload=tuple(self.config.preload),
+            notices=tuple(self.config.notices),
+            fingerprint=self.config.fingerprint,
+            needs=needs,
+            executor=self.config.executor,
+            recorded_is_fault=self.config.recorded == "fault",
+        )
 
-    def _read(self, name: str) -> Snippet | None:
-        path = self._root / self.config.snippets / f"{name}.md"
-        if not path.exists():
-            return None  # each fence that names it is a fault, with its page and line
-        try:
-            return parse(path.relative_to(self._root))
-        except SnippetError as error:
-            self._faults.append(str(error))
+    def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
+        """Get the results of all scripts that pages name."""
+        settings = self.settings
+        shown = owners(settings.root / settings.docs, settings.root)
+        snippets = self._read(shown)
+        self._corpus = settings.describe()
+        cache = self._cache()
+        self.results = run_all(snippets, settings, cache)
+        for name, result in self.results.items():
+            fault = judge(result, shown[name], recorded_is_fault=settings.recorded_is_fault)
+            if fault:
+                self.faults.append(fault)
+
+    def _cache(self) -> Cache | None:
+        if not self.remember:
             return None
+        folder = self.settings.root / self.settings.cache
+        return Cache(folder, self.settings.root, self._corpus, skip=self.afresh)
+
+    def _read(self, shown: dict[str, str]) -> list[Snippet]:
+        """Read all scripts; those that no page shows are faults, and do not run."""
+        found = []
+        folder = self.settings.root / self.settings.snippets
+        for path in sorted(folder.glob("*.md")):
+            relative = path.relative_to(self.settings.root)
+            if path.stem not in shown:
+                self.faults.append(Fault(relative, 1, "no page shows this script; show it"))
+                continue
+            try:
+                found.append(parse(path, self.settings.root))
+            except SnippetError as error:
+                self.faults.append(error.fault)
+        return found
 
     def on_page_markdown(
         self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files
     ) -> str:
-        above = page.file.content_string.count("\n") - markdown.count("\n")  # front matter
+        """Look at the fences, mark the numbers, and put the sections' code into the fences."""
+        sheet = Sheet(self._path(page.file))
+        self.sheets[page.file.src_uri] = sheet
+        # The front matter is cut from the top.
+        sheet.above = page.file.content_string.count("\n") - markdown.count("\n")
+        hidden = pages.in_comments(markdown)
+        for fence in pages.blocks(markdown):
+            line = sheet.above + fence.first + 1
+            if problem := self._problem(fence, fence.first in hidden):
+                sheet.faults.append(Fault(sheet.path, line, problem))
+            elif fence.executed:
+                sheet.shown.append((fence.script, fence.section, line))
+        sheet.claims = prose.claims(markdown, sheet.above)
+        sheet.sources = [*self._sources(sheet), *prose.settings(page.meta)]
+        return pages.fill(prose.mark(markdown, sheet.above, sheet.claims), self._code)
 
-        def code(fence: pages.Fence) -> str:
-            problem = self._problem(fence)
-            if problem:
-                place = f"{config.docs_dir}/{page.file.src_uri}:{above + fence.first + 1}"
-                self._faults.append(f"{os.path.relpath(place, self._root)}: {problem}")
-                return fence.body
-            section = self._snippets[fence.script].section(fence.section)
-            return section.code if section else ""
+    def _path(self, file: File) -> Path:
+        return Path(os.path.relpath(file.abs_src_path or file.src_uri, self.settings.root))
 
-        return pages.fill(markdown, code)
-
-    def _problem(self, fence: pages.Fence) -> str:
-        """Say what is wrong with an executed fence; empty when nothing is."""
-        folder = self.config.snippets
-        if not fence.script:
-            return f'expected `--8<-- "script.md:section"` alone in the fence, got {fence.body!r}'
-        if f'session="{fence.script}"' not in fence.info:
-            return f'expected session="{fence.script}" in the fence\'s options, got {fence.info!r}'
-        if not (self._root / folder / f"{fence.script}.md").exists():
-            return f"no script {folder}/{fence.script}.md; write it, or correct the name"
-        snippet = self._snippets.get(fence.script)
-        if snippet is None:
-            return f"{folder}/{fence.script}.md cannot be read; see its own error"
+    def _problem(self, fence: pages.Fence, hidden: bool) -> str:
+        """Say what is wrong with a fence; empty when nothing is."""
+        problem = fence.problem()
+        if problem or not fence.executed:
+            return "" if hidden and not fence.executed else problem
+        if hidden:
+            return "this fence stands in an HTML comment, where it would be executed all the same"
+        folder = self.settings.snippets
+        if fence.script not in self.results:
+            path = f"{folder}/{fence.script}.md"
+            if (self.settings.root / path).exists():
+                return f"{path} cannot be read; see its own error"
+            return f"no script {path}; write it, or correct the name"
+        snippet = self.results[fence.script].snippet
         if snippet.section(fence.section) is None:
             names = ", ".join(s.name for s in snippet.sections if not s.hidden)
             return f"no section {fence.section!r} in {snippet.path}; it has: {names}"
         return ""
 
+    def _code(self, fence: pages.Fence) -> str:
+        result = self.results.get(fence.script)
+        section = result.snippet.section(fence.section) if result else None
+        return section.code if section else fence.body
+
+    def _sources(self, sheet: Sheet) -> list[Source]:
+        """Collect the numbers that the page's scripts printed, and those in its code."""
+        lines = {(script, section): line for script, section, line in sheet.shown}
+        found = []
+        for script in sheet.scripts:
+            result = self.results[script]
+            for section in result.snippet.sections:
+                line = lines.get((script, section.name), -1)
+                printed = self._printed(result, section)
+                found += [Source(n, script, section.name, line) for n in numbers(printed)]
+                if line >= 0:
+                    code = numbers(section.code)
+                    found += [Source(n, script, section.name, line, code=True) for n in code]
+        return found
+
+    def _printed(self, result: Result, section: Section) -> str:
+        if result.missing:  # which section printed what is not known
+            last = section == result.snippet.shown[-1]
+            return (result.snippet.recorded or "") if last else ""
+        output = result.run.outputs.get(section.name)
+        return output.text if output else ""
+
+    def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+        """Judge the numbers, and end the page with where everything on it comes from."""
+        sheet = self.sheets[page.file.src_uri]
+        chosen = [prose.choose(claim, sheet.sources) for claim in sheet.claims]
+
+        def show(index: int, text: str) -> str:
+            source = chosen[index]
+            return prose.element(text, source) if source else text
+
+        html, in_code = prose.place(html, show)
+        grounded = []
+        for index, (claim, source) in enumerate(zip(sheet.claims, chosen, strict=True)):
+            if source:
+                grounded.append((claim.number.text, source))
+            elif index not in in_code and not self._incomplete(sheet):
+                sheet.faults.append(prose.ungrounded(claim, sheet.sources, sheet.path))
+        self.faults += sheet.faults
+        results = [self.results[script] for script in sheet.scripts]
+        end = report.provenance(results, grounded, len(sheet.shown), self._corpus)
+        return html + end if not self._serving else self._banner(sheet) + html + end
+
+    def _incomplete(self, sheet: Sheet) -> bool:
+        """Whether a script of the page failed, so that what it would print is not known."""
+        return any(self.results[script].run.fault for script in sheet.scripts)
+
+    def _banner(self, sheet: Sheet) -> str:
+        scripts = {self.results[script].snippet.path for script in sheet.scripts}
+        return report.banner(f for f in self.faults if f.path == sheet.path or f.path in scripts)
+
     def on_env(self, env: Any, *, config: MkDocsConfig, files: Files) -> None:
         """End the build if anything went wrong. While serving, the pages say it instead."""
-        if self._faults and not self._serving:
-            count = f"{len(self._faults)} fault{'s' if len(self._faults) > 1 else ''}"
-            raise PluginError("\n\n".join([f"{count} in pages and scripts", *self._faults]))
-        for fault in self._faults:
-            logging.getLogger("mkdocs.plugins.fresh").warning(fault)
+        self._judge_order()
+        if not self.faults:
+            return
+        if not self._serving:
+            raise PluginError(str(Stale(self.faults)))
+        for fault in self.faults:
+            log.warning(str(fault))
+
+    def _judge_order(self) -> None:
+        """Every section is shown once, on one page and in order, or is named -check."""
+        shown: dict[str, list[tuple[Path, int, str]]] = defaultdict(list)
+        for sheet in self.sheets.values():
+            for script, section, line in sheet.shown:
+                shown[script].append((sheet.path, line, section))
+        for name, result in self.results.items():
+            self.faults += _order_faults(result.snippet, shown[name])
+
+    def on_serve(self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Any) -> None:
+        """Watch the folders of all files that scripts read."""
+        root = self.settings.root
+        read = {file for result in self.results.values() for file in result.run.files}
+        for folder in sorted({(root / file).parent for file in read}):
+            if folder.is_dir() and folder != root:
+                server.watch(str(folder))
+
+    def on_shutdown(self) -> None:
+        process.close()
 
     def _format(self, **options: Any) -> Markup:
         """Render an executed fence: markdown-exec shows source and output, figures follow."""
         extra = options.pop("extra", {})
-        output = self._output(options["session"], extra.pop("section", ""))
+        script, section = options["session"], extra.pop("section", "")
+        output, notes = self._output(script, section)
         if not output.text:
             options["result"] = ""  # no empty box
         html = markdown_exec.base_format(
-            language="python", run=lambda code, **_: output.text, extra=extra, **options
+            language=pages.LANGUAGE, run=lambda code, **_: output.text, extra=extra, **options
         )
-        return html + Markup("").join(map(_placed, output.figures))
+        return Markup(report.executed(html, prose.anchor(script, section), output, notes))
 
-    def _output(self, script: str, section: str) -> Output:
-        future = self._runs.get(script)
-        if future is None:
-            return Output("no such script\n")
-        done = future.result()
-        return done.outputs.get(section, Output(f"{done.fault or 'no such section'}\n"))
+    def _output(self, script: str, name: str) -> tuple[Output, list[str]]:
+        result = self.results.get(script)
+        section = result.snippet.section(name) if result else None
+        if result is None or section is None:
+            return Output("nothing ran: see the errors of this build\n"), []
+        if result.missing:
+            printed = self._printed(result, section)
+            return Output(printed), [report.missing(result, self.settings)] if printed else []
+        output = result.run.outputs.get(name)
+        if output is None:
+            return Output(f"{result.run.fault}\n"), []
+        new = result.snippet.recorded is None and output.text
+        return output, [f"Not recorded yet: {UPDATE} {result.snippet.path}"] if new else []
 
 
-def _placed(figure: Figure) -> Markup:
-    label = escape(figure.alt)
-    return Markup(f'<div class="shown" role="group" aria-label="{label}">{figure.html}</div>')
+def _order_faults(snippet: Snippet, shown: list[tuple[Path, int, str]]) -> list[Fault]:
+    faults = []
+    names = [section.name for section in snippet.sections]
+    last = -1
+    for path, line, section in shown:
+        place = names.index(section)
+        if path != shown[0][0]:
+            message = f"{snippet.path} belongs to {shown[0][0]}; a script is shown by one page"
+            faults.append(Fault(path, line, message))
+        elif place <= last:
+            before = names[last]
+            message = f"section {section!r} of {snippet.path} must not come after {before!r}"
+            faults.append(Fault(path, line, message))
+        last = max(last, place)
+    for unseen in snippet.shown:
+        if unseen.name not in {name for _, _, name in shown}:
+            message = "no page shows this section; show it, or let its name end in -check"
+            faults.append(Fault(snippet.path, unseen.first, message, unseen.name))
+    return faults
+
+
+def load(config_file: Path) -> tuple[MkDocsConfig, FreshPlugin]:
+    """Read a site's configuration.
+
+    Raises:
+        ValueError: the site does not use the plugin.
+    """
+    config = load_config(str(config_file))
+    plugin = config.plugins.get("fresh")
+    if not isinstance(plugin, FreshPlugin):
+        raise ValueError(f"{config_file} does not use the plugin `fresh`; add it to `plugins`")
+    plugin.settings = plugin._settings(config)
+    return config, plugin

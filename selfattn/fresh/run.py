@@ -2,19 +2,25 @@
 
 import json
 import os
-import subprocess
-import sys
+import platform
+import re
 import tempfile
+import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from selfattn.fresh import process
+from selfattn.fresh.fault import Fault
 from selfattn.fresh.snippet import Snippet
 
-WORKER = Path(__file__).with_name("worker.py")
+MAX_BYTES = 1_000_000
+"""What a script may print."""
 
-TIME_LIMIT = 300.0
-"""Seconds a script may take."""
+LAST_LINES = 12
+"""Lines of output that an error shows."""
 
 
 @dataclass(frozen=True)
@@ -34,103 +40,167 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Why a script did not come to its end.
+class Circumstances:
+    """When and where a script ran.
 
     Attributes:
-        path, section, line: the snippet file, the section, and the line of the statement.
-        message: what happened, in one line.
-        detail: the traceback or the last lines printed.
+        when: the time of its start, UTC, to the minute.
+        versions: of Python and of the modules the server preloads.
+        machine: the system and the processor's kind.
     """
 
-    path: Path
-    section: str
-    line: int
-    message: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        where = f"{self.path}:{self.line}: section {self.section!r}: {self.message}"
-        return f"{where}\n{self.detail}".rstrip()
+    when: str
+    versions: dict[str, str]
+    machine: str
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a script gave: an output for each section that finished, and a fault or None."""
+    """What a script gave.
+
+    Attributes:
+        outputs: one for each section that finished.
+        fault: why it did not come to its end, if it did not.
+        files: the project's files and the data files that it read, with checksums; None for one
+            that it looked for and that was not there.
+        circumstances: when and where it ran.
+    """
 
     outputs: dict[str, Output] = field(default_factory=dict)
     fault: Fault | None = None
+    files: dict[str, str | None] = field(default_factory=dict)
+    circumstances: Circumstances | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole output."""
+        return "".join(output.text for output in self.outputs.values())
 
 
-def run(snippet: Snippet, root: Path, time_limit: float = TIME_LIMIT) -> Run:
-    """Run a script from its first section to its last in a fresh Python process.
+def run(
+    snippet: Snippet, root: Path, preload: tuple[str, ...] = (), notices: tuple[str, ...] = ()
+) -> Run:
+    """Run a script from its first section to its last in a process of its own.
 
     Args:
         snippet: the script.
         root: the folder it runs in.
-        time_limit: seconds after which it is stopped.
+        preload: modules that the fork server loads once, for all scripts.
+        notices: regular expressions; a line on stderr that one of them matches at its start is
+            no fault.
 
     Returns:
         The outputs of all sections that finished. Never raises for what the script does: an
-        exception, an exit, a crash or a hang is the run's `fault`.
+        exception, an exit, a crash, a hang or a warning is the run's `fault`.
     """
+    now = circumstances(preload)
     with tempfile.TemporaryDirectory(prefix="fresh-") as folder:
-        request = Path(folder, "request")
-        request.write_text(json.dumps(_request(snippet, folder)), encoding="utf-8")
-        ended = _start(request, root, time_limit)
-        return _collect(snippet, Path(folder), ended)
+        try:
+            started = process.start(_request(snippet, root, folder), preload)
+        except OSError as error:
+            return Run(fault=Fault(snippet.path, snippet.first, f"cannot be started: {error}"))
+        ended = _wait(started, Path(folder, "stdout"), snippet.timeout)
+        return _collect(snippet, Path(folder), ended, notices, now)
 
 
-def _request(snippet: Snippet, folder: str) -> dict[str, Any]:
+def circumstances(preload: tuple[str, ...]) -> Circumstances:
+    """Describe this moment and this machine; loads none of the modules."""
+    versions = {"Python": platform.python_version()}
+    for name in preload:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    when = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return Circumstances(when, versions, f"{platform.system()} {platform.machine()}")
+
+
+def _request(snippet: Snippet, root: Path, folder: str) -> dict[str, Any]:
     return {
         "path": str(snippet.path),
         "code": snippet.code,
         "first": snippet.first,
         "sections": [{"name": s.name, "first": s.first, "last": s.last} for s in snippet.sections],
         "folder": folder,
+        "root": str(root),
+        "environment": {**os.environ, **process.ONE_THREAD},
     }
 
 
-def _start(request: Path, root: Path, time_limit: float) -> str:
-    """Run the worker to its end; say how it ended if that was not by itself."""
-    # One thread a script: digits and timings must not depend on the load.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    # -P: the worker's own folder must not be where the script's imports are looked up.
-    command = [sys.executable, "-P", str(WORKER), str(request)]
-    try:
-        done = subprocess.run(
-            command, cwd=root, env=environment, stdin=subprocess.DEVNULL, timeout=time_limit
-        )
-    except subprocess.TimeoutExpired:
-        return f"still running after {time_limit:g} s, the time limit"
-    return "" if done.returncode == 0 else f"the process ended with exit status {done.returncode}"
+def _wait(started: process.Process, stdout: Path, timeout: float) -> str:
+    """Wait for a script; say how it ended if that was not by itself."""
+    deadline = time.monotonic() + timeout
+    pause = 0.002
+    while (code := started.poll()) is None:
+        if time.monotonic() > deadline:
+            problem = f"still running after {timeout:g} s, its time limit; see `timeout=`"
+        elif stdout.exists() and stdout.stat().st_size > MAX_BYTES:
+            problem = f"printed more than {MAX_BYTES:,} bytes, the limit"
+        else:
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.05)
+            continue
+        process.kill(started)
+        return problem
+    if process.end(started):
+        return "left a process running; end it, or wait for it"
+    if code < 0:
+        hint = ", as the system does when memory runs out" if code == -9 else ""
+        return f"was ended by signal {-code}{hint}"
+    return f"the process ended with exit status {code}" if code else ""
 
 
-def _collect(snippet: Snippet, folder: Path, ended: str) -> Run:
-    stdout = _read(folder / "stdout")
+def _collect(
+    snippet: Snippet, folder: Path, ended: str, notices: tuple[str, ...], now: Circumstances
+) -> Run:
+    stdout, stderr = _read(folder / "stdout"), _read(folder / "stderr")
     figures = _read(folder / "figures")
     outputs: dict[str, Output] = {}
+    files: dict[str, str | None] | None = None
     section, line = snippet.sections[0].name, snippet.first
+    fault: Fault | None = None
     printed = pictured = 0
     for event in map(json.loads, _read(folder / "events").splitlines()):
-        if "failed" in event:
-            fault = Fault(
-                snippet.path, event["failed"], event["line"], event["message"], event["trace"]
-            )
-            return Run(outputs, fault)
-        if "reached" in event:
-            section, line = event["reached"], event["line"]
+        if event["event"] == "ended":
+            files = event["files"]
             continue
-        outputs[event["finished"]] = Output(
-            stdout[printed : event["stdout"]].decode("utf-8"),
-            _figures(figures[pictured : event["figures"]]),
-        )
-        printed, pictured = event["stdout"], event["figures"]
-    if ended or len(outputs) < len(snippet.sections):
+        section, line = event["section"], event.get("line", line)
+        if event["event"] == "failed":
+            fault = Fault(snippet.path, line, event["message"], section, detail=event["trace"])
+        elif event["event"] == "warned":
+            text = stderr[event["start"] : event["end"]].decode("utf-8", "replace")
+            if unexpected := _unexpected(text, notices):
+                message = "wrote to stderr; warnings must be handled, or not happen"
+                fault = fault or Fault(snippet.path, line, message, section, detail=unexpected)
+        elif event["event"] == "finished":
+            try:
+                text = stdout[printed : event["stdout"]].decode("utf-8")
+            except UnicodeDecodeError as error:
+                message = f"printed something that is not UTF-8: {error}"
+                fault = fault or Fault(snippet.path, line, message, section)
+                break
+            outputs[section] = Output(text, _figures(figures[pictured : event["figures"]]))
+            printed, pictured = event["stdout"], event["figures"]
+    if fault is None and (ended or files is None):
         problem = ended or "the process ended before the script did"
-        detail = (stdout[printed:] + _read(folder / "stderr")).decode("utf-8", "replace")
-        return Run(outputs, Fault(snippet.path, section, line, problem, detail))
-    return Run(outputs)
+        tail = stdout[printed:] + _unexpected(stderr.decode("utf-8", "replace"), notices).encode()
+        fault = Fault(snippet.path, line, problem, section, detail=_last_lines(tail))
+    if fault is None and len(stdout) > printed:  # printed by a thread that outlived the sections
+        late = stdout[printed:].decode("utf-8", "replace")
+        outputs[section] = Output(outputs[section].text + late, outputs[section].figures)
+    return Run(outputs, fault, files or {}, now)
+
+
+def _unexpected(stderr: str, notices: tuple[str, ...]) -> str:
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not any(re.match(n, line) for n in notices)).strip()
+
+
+def _last_lines(data: bytes) -> str:
+    lines = data.decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+    return "\n".join(
+        ["the last lines printed:", *(f"    {line[:200]}" for line in lines)] if lines else []
+    )
 
 
 def _figures(lines: bytes) -> tuple[Figure, ...]:

@@ -19,15 +19,25 @@ The form, which pymdownx.snippets, pytest-codeblocks and this package all read:
     1
     ```
 
-Every statement lies in a section; sections do not overlap and each name occurs once.
+Every statement lies in a section; sections do not overlap and each name occurs once. A script that
+was never recorded has no output yet. A comment between title and code sets what is particular to
+the script: the seconds it may take, and what it needs that may not be there.
+
+    <!-- fresh: timeout=600 needs=dataset -->
 """
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from selfattn.fresh.fault import Fault
+
 EXPECTED = "<!--pytest-codeblocks:expected-output-->"
 
+TIMEOUT = 300.0
+"""Seconds that a script may take, unless it says otherwise."""
+
+_OPTIONS = re.compile(r"<!-- fresh:(.*)-->")
 _MARKER = re.compile(r"# --8<-- \[(start|end):([\w-]+)\]")
 
 
@@ -35,7 +45,8 @@ class SnippetError(ValueError):
     """A snippet file does not have the form it must have; the text names file and line."""
 
     def __init__(self, path: Path, line: int, problem: str) -> None:
-        super().__init__(f"{path}:{line}: {problem}")
+        self.fault = Fault(path, line, problem)
+        super().__init__(str(self.fault))
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,10 @@ class Snippet:
         code: the whole fence.
         first: the line of the file on which the code begins.
         sections: in order.
-        recorded: the recorded output, and `recorded_line`, where that begins.
+        recorded: the recorded output, or None when there is none yet.
+        recorded_line: where it begins; without one, the last line of the file.
+        timeout: seconds it may take.
+        needs: names of what it cannot run without.
     """
 
     path: Path
@@ -77,43 +91,52 @@ class Snippet:
     code: str
     first: int
     sections: tuple[Section, ...]
-    recorded: str
+    recorded: str | None
     recorded_line: int
+    timeout: float = TIMEOUT
+    needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         return self.path.stem
 
+    @property
+    def shown(self) -> list[Section]:
+        """The sections that pages show."""
+        return [section for section in self.sections if not section.hidden]
+
     def section(self, name: str) -> Section | None:
         return next((s for s in self.sections if s.name == name), None)
 
 
-def parse(path: Path) -> Snippet:
+def parse(file: Path, root: Path | None = None) -> Snippet:
     """Read one snippet file.
+
+    Args:
+        file: its path.
+        root: the folder that the snippet's own path shall be relative to.
 
     Raises:
         SnippetError: it has another form; names file and line, and what was expected there.
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    path = file.relative_to(root) if root else file
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise SnippetError(path, 1, f"expected UTF-8, {error}") from error
     title = _title(path, lines)
-    blocks = _fences(path, lines)
-    if len(blocks) != 2 or blocks[0].info != "python" or blocks[1].info != "":
-        found = ", ".join(f"{b.info or 'no language'} (line {b.first - 1})" for b in blocks)
-        raise SnippetError(
-            path, 1, f"expected one `python` fence and one output fence, found: {found or 'none'}"
-        )
-    code, output = blocks
-    between = [line.strip() for line in lines[code.last + 1 : output.first - 2] if line.strip()]
-    if between != [EXPECTED]:
-        raise SnippetError(path, output.first - 1, f"expected `{EXPECTED}` before the output fence")
+    code, output = _code_and_output(path, lines)
+    timeout, needs = _options(path, lines[: code.first - 2])
     return Snippet(
         path=path,
         title=title,
         code=code.text,
         first=code.first,
         sections=_sections(path, code),
-        recorded=output.text,
-        recorded_line=output.first,
+        recorded=output.text if output else None,
+        recorded_line=output.first if output else len(lines),
+        timeout=timeout,
+        needs=needs,
     )
 
 
@@ -136,6 +159,40 @@ def _title(path: Path, lines: list[str]) -> str:
     if not lines or not lines[0].startswith("# "):
         raise SnippetError(path, 1, "expected a heading `# ...` that says what the script shows")
     return lines[0][2:].strip()
+
+
+def _options(path: Path, lines: list[str]) -> tuple[float, tuple[str, ...]]:
+    timeout, needs = TIMEOUT, list[str]()
+    for number, line in enumerate(lines, start=1):
+        comment = _OPTIONS.fullmatch(line.strip())
+        for option in comment[1].split() if comment else ():
+            name, _, value = option.partition("=")
+            if name == "timeout" and re.fullmatch(r"\d+(\.\d+)?", value):
+                timeout = float(value)
+            elif name == "needs" and value:
+                needs += value.split(",")
+            else:
+                raise SnippetError(
+                    path, number, f"expected timeout=SECONDS or needs=NAME, found {option!r}"
+                )
+    return timeout, tuple(needs)
+
+
+def _code_and_output(path: Path, lines: list[str]) -> "tuple[_Fence, _Fence | None]":
+    blocks = _fences(path, lines)
+    if [block.info for block in blocks] not in (["python"], ["python", ""]):
+        found = ", ".join(f"{b.info or 'no language'} (line {b.first - 1})" for b in blocks)
+        raise SnippetError(
+            path, 1, f"expected one `python` fence and one output fence, found: {found or 'none'}"
+        )
+    code = blocks[0]
+    if len(blocks) == 1:
+        return code, None
+    output = blocks[1]
+    between = [line.strip() for line in lines[code.last + 1 : output.first - 2] if line.strip()]
+    if between != [EXPECTED]:
+        raise SnippetError(path, output.first - 1, f"expected `{EXPECTED}` before the output fence")
+    return code, output
 
 
 def _fences(path: Path, lines: list[str]) -> list[_Fence]:

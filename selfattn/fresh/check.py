@@ -1,0 +1,57 @@
+"""The one verdict on a script, for the pages, for pytest and for the command line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from selfattn.fresh import compare
+from selfattn.fresh.batch import Result
+from selfattn.fresh.fault import Fault
+from selfattn.fresh.page import fences
+
+UPDATE = "selfattn update"
+"""The command that mends a recorded output."""
+
+
+def judge(result: Result, page: str = "", *, recorded_is_fault: bool = False) -> Fault | None:
+    """Say what is wrong with a script, if anything is.
+
+    Args:
+        result: of the script.
+        page: the page that shows it, for the message.
+        recorded_is_fault: whether a script that could not run for want of something is at fault.
+    """
+    snippet, run = result.snippet, result.run
+    if run.fault:
+        return replace(run.fault, page=page)
+    if result.missing:
+        return _missing(result, page) if recorded_is_fault else None
+    command = f"`{UPDATE} {snippet.path}`"
+    if snippet.recorded is None:
+        message = f"has no recorded output yet; {command} records it"
+        return Fault(snippet.path, snippet.recorded_line, message, page=page, detail=run.text)
+    if compare.same(snippet.recorded, run.text):
+        return None
+    line = snippet.recorded_line + compare.first_change(snippet.recorded, run.text)
+    return Fault(
+        snippet.path,
+        line,
+        f"printed something else than it records; {command} records the new output",
+        page=page,
+        detail=compare.diff(snippet.recorded, run.text, str(snippet.path)),
+    )
+
+
+def _missing(result: Result, page: str) -> Fault:
+    names = ", ".join(result.missing)
+    message = f"could not run, as it needs {names}; its recorded output was not checked"
+    return Fault(result.snippet.path, 1, message, page=page)
+
+
+def owners(docs: Path, root: Path) -> dict[str, str]:
+    """Find the page that shows each script, relative to the site's folder, by the script's name."""
+    return {
+        fence.script: str(page.relative_to(root))
+        for page in sorted(docs.rglob("*.md"))
+        for fence in fences(page.read_text(encoding="utf-8", errors="replace"))
+        if fence.script
+    }

@@ -1,0 +1,253 @@
+"""The commands `check` and `update`: one build of the site, in a folder that is thrown away."""
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from selfattn.fresh.fault import Fault
+
+if TYPE_CHECKING:
+    from selfattn.fresh.mkdocs_plugin import FreshPlugin
+
+
+class WrongUse(Exception):
+    """The command was called in a way it does not have."""
+
+
+def add_to(commands: Any) -> None:
+    """Add the two commands to an argparse group of sub-commands."""
+    check = commands.add_parser("check", help="run the scripts afresh and check outputs and prose")
+    check.add_argument("--cached", action="store_true", help="take results from the cache")
+    check.set_defaults(run=_run(check_command))
+    update = commands.add_parser("update", help="record new outputs and rewrite their numbers")
+    update.add_argument("--dry-run", action="store_true", help="show the changes and make none")
+    update.set_defaults(run=_run(update_command))
+    for command in (check, update):
+        command.add_argument("paths", nargs="*", type=Path, help="pages and scripts; all if none")
+        command.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+        command.add_argument(
+            "-f", "--config-file", type=Path, default=Path("mkdocs.yml"), help="mkdocs.yml"
+        )
+
+
+def _run(command: Any) -> Any:
+    def run(args: argparse.Namespace) -> int:
+        try:
+            status: int = command(args)
+            return status
+        except WrongUse as error:
+            print(f"selfattn: {error}", file=sys.stderr)
+            return 2
+
+    return run
+
+
+@dataclass
+class Outcome:
+    """What a build found, for the files that were asked for."""
+
+    plugin: "FreshPlugin"
+    faults: list[Fault] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # of the build itself, such as a broken link
+    files: list[Path] = field(default_factory=list)
+
+    def of(self, path: Path) -> list[Fault]:
+        return [fault for fault in self.faults if fault.path == path]
+
+
+def check_command(args: argparse.Namespace) -> int:
+    """Check; 0 when all is well, 1 when something is stale or fails."""
+    outcome = build(args.config_file, args.paths, cached=args.cached)
+    if args.json:
+        print(json.dumps(_as_json(outcome), indent=2))
+    else:
+        for path in outcome.files:
+            faults = outcome.of(path)
+            print(
+                f"{path}: {'ok' if not faults else f'{len(faults)} fault(s)'}{_note(outcome, path)}"
+            )
+        for text in [*map(str, outcome.faults), *outcome.problems]:
+            print(f"\n{text}")
+    return 1 if outcome.faults or outcome.problems else 0
+
+
+def update_command(args: argparse.Namespace) -> int:
+    """Update; 0 when everything asked for is recorded now, 1 when something cannot be."""
+    from selfattn.fresh.update import write
+
+    outcome = build(args.config_file, args.paths, cached=False)
+    changes, faults = plan(outcome)
+    root = outcome.plugin.settings.root
+    if not args.json:
+        for change in changes:
+            print(change.diff())
+    if not args.dry_run:
+        for change in changes:
+            write(change)
+    changed = {change.path.relative_to(root) for change in changes}
+    verb = "would change" if args.dry_run else "updated"
+    if args.json:
+        listed = [str(path) for path in sorted(changed)]
+        print(json.dumps({"changed": listed, "faults": list(map(_fault, faults))}, indent=2))
+    else:
+        for path in outcome.files:
+            print(f"{path}: {verb if path in changed else 'unchanged'}")
+        for fault in faults:
+            print(f"\n{fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def plan(outcome: Outcome) -> tuple[list[Any], list[Fault]]:
+    """Find the changes that would make the files true, and what no change of ours can mend."""
+    from selfattn.fresh.prose import Source
+    from selfattn.fresh.update import Change, read, record, rewrite
+
+    plugin, root = outcome.plugin, outcome.plugin.settings.root
+    changes: list[Change] = []
+    faults: list[Fault] = []
+    for result in plugin.results.values():
+        if result.snippet.path in outcome.files and not result.missing:
+            change = record(result, root)
+            if isinstance(change, Change):
+                changes.append(change)
+            elif change:
+                faults.append(change)
+    recorded = {change.path for change in changes}
+    for sheet in plugin.sheets.values():
+        results = [plugin.results[script] for script in sheet.scripts]
+        stale = any(root / result.snippet.path in recorded for result in results)
+        if not stale and sheet.path not in outcome.files:
+            continue
+
+        def fixed(source: Source) -> bool:
+            return source.code or not source.script
+
+        constants = {s.number.text for s in sheet.sources if fixed(s)}
+        text = read(root / sheet.path)
+        rewritten = rewrite(root / sheet.path, text, sheet.claims, results, constants)
+        if rewritten:
+            changes.append(rewritten)
+    return changes, faults
+
+
+def build(config_file: Path, paths: Iterable[Path], *, cached: bool) -> Outcome:
+    """Build the site into a folder that is thrown away, and collect what is wrong with it.
+
+    Args:
+        config_file: the site's mkdocs.yml.
+        paths: the pages and scripts that are asked for; all when there are none. Their scripts
+            run afresh, the others may come from the cache.
+        cached: whether those asked for may come from the cache too.
+
+    Raises:
+        WrongUse: a file is not there, or is neither a page nor a script of this site.
+    """
+    from mkdocs.commands.build import build as mkdocs_build
+    from mkdocs.exceptions import Abort, BuildError, ConfigurationError
+
+    from selfattn.fresh.mkdocs_plugin import load
+
+    if not config_file.exists():
+        raise WrongUse(f"no {config_file} here; run it in the site's folder, or name it with -f")
+    warnings = _Warnings()
+    logger = logging.getLogger("mkdocs")
+    logger.addHandler(warnings)
+    try:
+        config, plugin = load(config_file.absolute())
+        root = plugin.settings.root
+        asked = [_relative(path, root) for path in paths]
+        outcome = Outcome(plugin)
+        if not cached:
+            plugin.remember = bool(asked)
+            plugin.afresh = _scripts_of(asked, plugin)
+        with tempfile.TemporaryDirectory(prefix="fresh-site-") as folder:
+            config.site_dir = folder
+            config.plugins.on_startup(command="build", dirty=False)
+            try:
+                mkdocs_build(config)
+            except (Abort, BuildError) as error:
+                if not plugin.faults:
+                    outcome.problems.append(f"the build failed: {error}")
+            finally:
+                config.plugins.on_shutdown()
+    except (ConfigurationError, ValueError) as error:
+        raise WrongUse(str(error)) from error
+    finally:
+        logger.removeHandler(warnings)
+    everything = [s.path for s in plugin.sheets.values()]
+    everything += sorted(Path(plugin.settings.snippets).glob("*.md")) if not asked else []
+    everything += [r.snippet.path for r in plugin.results.values()]
+    outcome.files = sorted({p for p in everything if not asked or _wanted(p, asked)})
+    outcome.faults = [f for f in plugin.faults if not asked or _wanted(f.path, asked)]
+    outcome.problems += [] if asked else warnings.texts
+    return outcome
+
+
+class _Warnings(logging.Handler):
+    """Collects what a strict build would count."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, entry: logging.LogRecord) -> None:
+        if not entry.name.endswith(".fresh") and entry.levelno == logging.WARNING:
+            self.texts.append(entry.getMessage())
+
+
+def _relative(path: Path, root: Path) -> Path:
+    if not path.exists():
+        raise WrongUse(f"no file or folder {path}")
+    try:
+        return path.absolute().relative_to(root)
+    except ValueError as error:
+        raise WrongUse(f"{path} is not in the site's folder {root}") from error
+
+
+def _wanted(path: Path, asked: list[Path]) -> bool:
+    return any(path == one or one in path.parents for one in asked)
+
+
+def _scripts_of(asked: list[Path], plugin: "FreshPlugin") -> set[str]:
+    """Name the scripts that are asked for, by themselves or by their pages."""
+    from selfattn.fresh.check import owners
+
+    settings = plugin.settings
+    shown = owners(settings.root / settings.docs, settings.root)
+    return {
+        name
+        for name, page in shown.items()
+        if _wanted(Path(page), asked) or _wanted(Path(settings.snippets, f"{name}.md"), asked)
+    }
+
+
+def _note(outcome: Outcome, path: Path) -> str:
+    for result in outcome.plugin.results.values():
+        if result.snippet.path == path and result.origin == "recorded":
+            return f" (not run: needs {', '.join(result.missing)})"
+    return ""
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "files": [{"path": str(p), "ok": not outcome.of(p)} for p in outcome.files],
+        "faults": list(map(_fault, outcome.faults)),
+        "problems": outcome.problems,
+    }
+
+
+def _fault(fault: Fault) -> dict[str, Any]:
+    return {
+        "path": str(fault.path),
+        "line": fault.line,
+        "section": fault.section,
+        "page": fault.page,
+        "message": fault.message,
+        "detail": fault.detail,
+    }

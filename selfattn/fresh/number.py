@@ -1,0 +1,91 @@
+"""Numbers as written in prose, in printed output and in code, and when one grounds another."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+
+_NUMBER = re.compile(
+    r"(?<![\w.])(?P<sign>(?<![)\]])[-+])?"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?)"
+    r"(?P<exponent>[eE][-+]?\d+)?(?!\w)(?!\.\d)(?P<percent>[ \u00a0\u202f]?%)?"
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as it is written.
+
+    Attributes:
+        text: its letters, without a percent sign.
+        start: where it begins.
+        percent: whether a percent sign follows.
+    """
+
+    text: str
+    start: int
+    percent: bool = False
+
+    @property
+    def value(self) -> Decimal:
+        return Decimal(self.text.replace(",", ""))
+
+    @property
+    def places(self) -> int:
+        """Decimals after the point; 0 for one with an exponent, which is never rounded."""
+        if "e" in self.text.lower():
+            return 0
+        return len(self.text.partition(".")[2])
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+def numbers(text: str) -> Iterator[Number]:
+    """Find the numbers in a text; parts of words and of things like 2.13.0 are none."""
+    for match in _NUMBER.finditer(text):
+        sign, exponent = match["sign"] or "", match["exponent"] or ""
+        written = sign + match["digits"] + exponent
+        yield Number(written, match.start(), match["percent"] is not None)
+
+
+def grounds(source: Number, claim: Number) -> bool:
+    """Tell whether a printed number is the one that a sentence quotes.
+
+    It is when the two are equal, when the sentence rounds it to two decimals or more, or when the
+    sentence gives it as a percentage, to the whole or to two decimals or more.
+    """
+    if source.percent == claim.percent and source.value == claim.value:
+        return True
+    if claim.percent:
+        value = source.value if source.percent else source.value * 100
+        return value == claim.value or (claim.places != 1 and claim.value in _rounded(value, claim))
+    if source.percent:
+        return False
+    return claim.places >= 2 and claim.value in _rounded(source.value, claim)
+
+
+def spell(value: Number, like: Number) -> str:
+    """Write a printed number the way a sentence wrote the one before it."""
+    number = value.value
+    if like.percent and not value.percent:
+        number *= 100
+    if like.percent or 2 <= like.places < value.places:
+        number = _round(number, like.places, ROUND_HALF_EVEN)
+        text = f"{number:,}" if "," in like.text else f"{number}"
+    elif "," in like.text and "," not in value.text:
+        text = f"{number:,}"
+    elif "," in value.text and "," not in like.text:
+        text = f"{number}"
+    else:
+        text = value.text
+    return f"+{text}" if like.text.startswith("+") and text[0] not in "+-" else text
+
+
+def _rounded(value: Decimal, claim: Number) -> set[Decimal]:
+    return {_round(value, claim.places, rule) for rule in (ROUND_HALF_EVEN, ROUND_HALF_UP)}
+
+
+def _round(value: Decimal, places: int, rule: str) -> Decimal:
+    return value.quantize(Decimal(1).scaleb(-places), rounding=rule)

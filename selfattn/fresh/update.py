@@ -1,0 +1,156 @@
+"""Record what scripts printed, and rewrite the numbers in the prose that came from it.
+
+Nothing else in a file is touched, to the byte. A second run right after changes nothing.
+"""
+
+import contextlib
+import difflib
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from selfattn.fresh import compare
+from selfattn.fresh.batch import Result
+from selfattn.fresh.fault import Fault
+from selfattn.fresh.number import Number, grounds, numbers, spell
+from selfattn.fresh.prose import Claim
+from selfattn.fresh.snippet import EXPECTED, Snippet
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one file.
+
+    Attributes:
+        path: the file.
+        before, after: its whole text, line ends as they are.
+    """
+
+    path: Path
+    before: str
+    after: str
+
+    def diff(self) -> str:
+        """A unified diff without a final line break."""
+        before, after, name = self.before.splitlines(), self.after.splitlines(), str(self.path)
+        return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
+
+
+def record(result: Result, root: Path) -> Change | Fault | None:
+    """Put a script's fresh output into its file.
+
+    Returns:
+        The change; None when the recorded output still holds; a fault when it must not be recorded.
+    """
+    snippet, run = result.snippet, result.run
+    if run.fault:
+        return run.fault
+    if snippet.recorded is not None and compare.same(snippet.recorded, run.text):
+        return None
+    text = compare.with_marks(snippet.recorded or "", run.text)
+    if problem := _unfit(text):
+        return Fault(snippet.path, snippet.recorded_line, problem, detail=run.text)
+    before = read(root / snippet.path)
+    return Change(root / snippet.path, before, _with_output(before, snippet, text))
+
+
+def _unfit(text: str) -> str:
+    if precise := compare.too_precise(text):
+        return (
+            f"{precise[0].text} has more than {compare.MAX_DIGITS} significant digits, on which no "
+            "two machines agree; print fewer"
+        )
+    if any(line.startswith("```") for line in text.splitlines()):
+        return "prints a line that begins with three backticks, which would end its own record"
+    if text and not text.endswith("\n"):
+        return "does not end its output with a line break, which a record cannot show"
+    return ""
+
+
+def _with_output(before: str, snippet: Snippet, text: str) -> str:
+    end = "\r\n" if "\r\n" in before else "\n"
+    fresh = text.replace("\n", end)
+    if snippet.recorded is None:
+        gap = "" if before.endswith("\n") else end
+        return f"{before}{gap}{end}{EXPECTED}{end}{end}```{end}{fresh}```{end}"
+    lines = before.splitlines(keepends=True)
+    first = snippet.recorded_line - 1
+    last = first + len(snippet.recorded.splitlines())
+    return "".join([*lines[:first], fresh, *lines[last:]])
+
+
+def rewrite(
+    path: Path, markdown: str, claims: Iterable[Claim], results: Iterable[Result], fixed: set[str]
+) -> Change | None:
+    """Rewrite the numbers of a page whose source is unambiguous.
+
+    A number is rewritten when everything its scripts used to print that could have grounded it
+    has become one and the same other number.
+
+    Args:
+        path: the page's file.
+        markdown: its whole text, line ends as they are.
+        claims: the numbers of its prose.
+        results: of its scripts, with their files not yet updated.
+        fixed: numbers, as written, that the page's code or its settings ground too.
+    """
+    pairs = [pair for result in results for pair in old_and_new(result)]
+    lines = markdown.splitlines(keepends=True)
+    for claim in sorted(claims, key=lambda claim: claim.number.start, reverse=True):
+        number = claim.number
+        if number.text in fixed:
+            continue
+        became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
+        if len(became) == 1:
+            line = lines[claim.line - 1]
+            lines[claim.line - 1] = line[: number.start] + became.pop() + line[number.end :]
+    after = "".join(lines)
+    return Change(path, markdown, after) if after != markdown else None
+
+
+def old_and_new(result: Result) -> list[tuple[Number, Number]]:
+    """Pair the numbers of the recorded output with those that stand at their places now."""
+    recorded, fresh = result.snippet.recorded or "", result.run.text
+    if result.run.fault or not recorded or result.missing:
+        return []
+    places = {old.start: new for old, new in compare.pairs(recorded, fresh) if old.kind != "mark"}
+    ends = {old.start + len(old.text): new for old, new in compare.pairs(recorded, fresh)}
+    found = []
+    for old in numbers(recorded):
+        first, last = places.get(old.start), ends.get(old.end)
+        if first and last:
+            new = next(numbers(fresh[first.start : last.start + len(last.text)]), None)
+            if new:
+                found.append((old, Number(new.text, new.start, old.percent)))
+    return found
+
+
+def _spelled(new: Number, like: Number) -> str:
+    return like.text if grounds(new, like) else spell(new, like)
+
+
+def above(text: str, markdown: str) -> int:
+    """Count the lines that a page's front matter takes."""
+    return text.count("\n") - markdown.count("\n")
+
+
+def read(path: Path) -> str:
+    """Read a file with its line ends as they are."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def write(change: Change) -> None:
+    """Put the new text in place whole or not at all, with the file's own mode."""
+    descriptor, temporary = tempfile.mkstemp(dir=change.path.parent, prefix=".", suffix=".part")
+    try:
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(change.after)
+        os.chmod(temporary, change.path.stat().st_mode & 0o7777)
+        os.replace(temporary, change.path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
