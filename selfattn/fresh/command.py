@@ -86,7 +86,7 @@ def update_command(args: argparse.Namespace) -> int:
     root = outcome.plugin.settings.root
     if not args.json:
         for change in changes:
-            print(change.diff())
+            print(change.diff(root))
     if not args.dry_run:
         for change in changes:
             write(change)
@@ -141,8 +141,8 @@ def build(config_file: Path, paths: Iterable[Path], *, cached: bool) -> Outcome:
 
     Args:
         config_file: the site's mkdocs.yml.
-        paths: the pages and scripts that are asked for; all when there are none. Their scripts
-            run afresh, the others may come from the cache.
+        paths: the pages and scripts that are asked for, each with what belongs to it; all when
+            there are none. Their scripts run afresh, the others may come from the cache.
         cached: whether those asked for may come from the cache too.
 
     Raises:
@@ -162,10 +162,12 @@ def build(config_file: Path, paths: Iterable[Path], *, cached: bool) -> Outcome:
         config, plugin = load(config_file.absolute())
         root = plugin.settings.root
         asked = [_relative(path, root) for path in paths]
+        shown = _shown(asked, plugin)
+        asked += [path for pair in shown.items() for path in pair]
         outcome = Outcome(plugin)
         if not cached:
             plugin.remember = bool(asked)
-            plugin.afresh = _scripts_of(asked, plugin)
+            plugin.afresh = {script.stem for script in shown}
         with tempfile.TemporaryDirectory(prefix="fresh-site-") as folder:
             config.site_dir = folder
             config.plugins.on_startup(command="build", dirty=False)
@@ -214,17 +216,22 @@ def _wanted(path: Path, asked: list[Path]) -> bool:
     return any(path == one or one in path.parents for one in asked)
 
 
-def _scripts_of(asked: list[Path], plugin: "FreshPlugin") -> set[str]:
-    """Name the scripts that are asked for, by themselves or by their pages."""
+def _shown(asked: list[Path], plugin: "FreshPlugin") -> dict[Path, Path]:
+    """Give the scripts that are asked for, by themselves or by their pages, with their pages.
+
+    A page and its scripts are true or stale together.
+    """
     from selfattn.fresh.check import owners
 
     settings = plugin.settings
-    shown = owners(settings.root / settings.docs, settings.root)
-    return {
-        name
-        for name, page in shown.items()
-        if _wanted(Path(page), asked) or _wanted(Path(settings.snippets, f"{name}.md"), asked)
+    pairs = {
+        Path(settings.snippets, f"{name}.md"): Path(page)
+        for name, page in owners(settings.root / settings.docs, settings.root).items()
     }
+    pages = {
+        page for pair in pairs.items() for page in pair[1:] if any(_wanted(p, asked) for p in pair)
+    }
+    return {script: page for script, page in pairs.items() if page in pages}
 
 
 def _note(outcome: Outcome, path: Path) -> str:

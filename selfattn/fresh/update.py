@@ -32,9 +32,10 @@ class Change:
     before: str
     after: str
 
-    def diff(self) -> str:
-        """A unified diff without a final line break."""
-        before, after, name = self.before.splitlines(), self.after.splitlines(), str(self.path)
+    def diff(self, root: Path) -> str:
+        """A unified diff without a final line break, its names relative to the site's folder."""
+        before, after = self.before.splitlines(), self.after.splitlines()
+        name = str(self.path.relative_to(root))
         return "\n".join(difflib.unified_diff(before, after, name, name, lineterm=""))
 
 
