@@ -17,7 +17,7 @@ from mkdocs.config.base import Config
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.livereload import LiveReloadServer
-from mkdocs.plugins import BasePlugin
+from mkdocs.plugins import BasePlugin, event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -170,7 +170,11 @@ class FreshPlugin(BasePlugin[FreshConfig]):
                 sheet.faults.append(Fault(sheet.path, line, problem))
             elif fence.executed:
                 sheet.shown.append((fence.script, fence.section, line))
-        sheet.claims = prose.claims(markdown, sheet.above)
+        front = "\n".join(page.file.content_string.split("\n")[: sheet.above])
+        sheet.claims = [
+            *prose.claims(markdown, sheet.above),
+            *prose.described(page.meta, front),
+        ]
         sheet.sources = [*self._sources(sheet), *prose.settings(page.meta)]
         return pages.fill(prose.mark(markdown, sheet.above, sheet.claims), self._code)
 
@@ -223,6 +227,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         output = result.run.outputs.get(section.name)
         return output.text if output else ""
 
+    @event_priority(-50)  # after those who count the page's words
     def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Judge the numbers, and end the page with where everything on it comes from."""
         sheet = self.sheets[page.file.src_uri]

@@ -98,7 +98,7 @@ class Fence:
             return ""
         return (
             f'this fence is not executed: it must begin ```{LANGUAGE} exec="on", '
-            f"got {self.ticks}{self.info}. Code that is only shown belongs into a longer fence"
+            f"got {self.ticks}{self.info}. An example of a fence belongs into a longer one"
         )
 
     def _meant(self) -> bool:
@@ -107,7 +107,8 @@ class Fence:
         close = any(
             get_close_matches(name, ("exec", "session", "source"), 1) for name in self.options
         )
-        return python or close or "--8<--" in self.body
+        example = len(self.ticks) > 3 and not self.options
+        return python or close or ("--8<--" in self.body and not example)
 
 
 def blocks(markdown: str) -> Iterator[Fence]:

@@ -28,7 +28,7 @@ _HEADING = re.compile(r"#{1,6} ")
 _UNJUDGED = re.compile(
     r"`#!math [^`]*`"
     r"|\[[^\]]*\]\((?:https?:)?//[^)]*\)"  # a link to another site, text and all
-    r"|\]\([^)]*\)|<[^>]*>|\]: .*$"  # addresses, tags
+    r"|\]\([^)\s]*|<[^>]*>|\]: .*$"  # addresses, tags
     r"|\{\{.*?\}\}|\{:?[ .#][^}]*\}"  # what the build fills in, attribute lists
     r"|^\s*\d+\.(?=\s)|^#+ \d+(?:\.\d+)*\.?(?=\s)"  # numbering
     r"|\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"  # dates, times
@@ -107,6 +107,21 @@ def claims(markdown: str, above: int) -> list[Claim]:
             if not _within(number.start, skipped):
                 marked = not heading and not _within(number.start, apart)
                 found.append(Claim(number, above + i + 1, marked))
+    return found
+
+
+def described(meta: Mapping[str, Any], front: str) -> list[Claim]:
+    """Find the numbers of a page's title and description in its front matter.
+
+    Args:
+        meta: the front matter as read.
+        front: its text, for the lines.
+    """
+    found = []
+    for key in ("title", "description"):
+        for number in numbers(str(meta.get(key, ""))):
+            line = front[: max(front.find(number.text), 0)].count("\n") + 1
+            found.append(Claim(number, line, marked=False))
     return found
 
 

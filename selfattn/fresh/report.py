@@ -59,7 +59,7 @@ def provenance(
     rows = "".join(map(_row, scripts))
     where = f"<p>{escape(corpus)}</p>" if corpus else ""
     return (
-        '<details class="provenance"><summary>How this page was made</summary>'
+        '<details class="provenance" data-search-exclude><summary>How this page was made</summary>'
         f"<p>{_count(shown, 'block')} of code, {_count(printed, 'output')}, "
         f"{_count(figures, 'figure')} and {_count(len(claims), 'number')} "
         "in the text were checked against a run.</p>"

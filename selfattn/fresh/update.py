@@ -106,7 +106,11 @@ def rewrite(
         became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
         if len(became) == 1:
             line = lines[claim.line - 1]
-            lines[claim.line - 1] = line[: number.start] + became.pop() + line[number.end :]
+            # In front matter a number's place counts in its value, not in its line.
+            start = number.start if line.startswith(number.text, number.start) else -1
+            start = start if start >= 0 else line.index(number.text)
+            end = start + len(number.text)
+            lines[claim.line - 1] = line[:start] + became.pop() + line[end:]
     after = "".join(lines)
     return Change(path, markdown, after) if after != markdown else None
 
@@ -130,11 +134,6 @@ def old_and_new(result: Result) -> list[tuple[Number, Number]]:
 
 def _spelled(new: Number, like: Number) -> str:
     return like.text if grounds(new, like) else spell(new, like)
-
-
-def above(text: str, markdown: str) -> int:
-    """Count the lines that a page's front matter takes."""
-    return text.count("\n") - markdown.count("\n")
 
 
 def read(path: Path) -> str:

@@ -1,0 +1,143 @@
+"""Recording touches the output alone, keeps its marks, and rewrites numbers that came from it."""
+
+from pathlib import Path
+
+import pytest
+
+from selfattn.fresh import prose
+from selfattn.fresh.batch import Result
+from selfattn.fresh.fault import Fault
+from selfattn.fresh.run import Output, Run
+from selfattn.fresh.snippet import parse
+from selfattn.fresh.update import Change, old_and_new, record, rewrite
+
+SNIPPET = """# A count
+
+```python
+# --8<-- [start:a]
+print(1)
+# --8<-- [end:a]
+```
+
+<!--pytest-codeblocks:expected-output-->
+
+```
+{recorded}```
+"""
+
+
+def result(root: Path, recorded: str | None, fresh: str, text: str = SNIPPET) -> Result:
+    whole = text.replace("{recorded}", recorded or "")
+    if recorded is None:
+        whole = whole.partition("\n<!--")[0]
+    (root / "count.md").write_text(whole, newline="")
+    snippet = parse(root / "count.md", root)
+    return Result(snippet, Run({"a": Output(fresh)}), "run")
+
+
+def test_an_output_that_still_holds_is_left(tmp_path: Path) -> None:
+    assert record(result(tmp_path, "0.4405 ‹any›\n", "0.4406 12.5\n"), tmp_path) is None
+
+
+def test_only_the_output_changes(tmp_path: Path) -> None:
+    change = record(result(tmp_path, "77\n0.5 ‹any›\n", "78\n0.5 3\nnew\n"), tmp_path)
+    assert isinstance(change, Change)
+    assert change.after == SNIPPET.replace("{recorded}", "78\n0.5 ‹any›\nnew\n")
+
+
+def test_a_first_output_is_appended(tmp_path: Path) -> None:
+    change = record(result(tmp_path, None, "78\n"), tmp_path)
+    assert isinstance(change, Change)
+    assert change.after == SNIPPET.replace("{recorded}", "78\n")
+
+
+def test_an_empty_output_is_recorded_too(tmp_path: Path) -> None:
+    change = record(result(tmp_path, None, ""), tmp_path)
+    assert isinstance(change, Change)
+    assert change.after == SNIPPET.replace("{recorded}", "")
+
+
+def test_line_ends_stay(tmp_path: Path) -> None:
+    windows = SNIPPET.replace("\n", "\r\n")
+    change = record(result(tmp_path, "77\r\n", "78\n79\n", windows), tmp_path)
+    assert isinstance(change, Change)
+    assert change.after == windows.replace("{recorded}", "78\r\n79\r\n")
+
+
+@pytest.mark.parametrize(
+    ("fresh", "problem"),
+    [
+        ("0.12345678\n", "0.12345678 has more than 7 significant digits"),
+        ("```\n", "three backticks"),
+        ("no line break", "does not end its output with a line break"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(tmp_path: Path, fresh: str, problem: str) -> None:
+    fault = record(result(tmp_path, "77\n", fresh), tmp_path)
+    assert isinstance(fault, Fault)
+    assert problem in fault.message
+    assert (str(fault.path), fault.line) == ("count.md", 12)
+
+
+def test_recording_twice_changes_nothing_the_second_time(tmp_path: Path) -> None:
+    first = result(tmp_path, "77 ‹0.79±0.03›\n", "78 0.9\n")
+    change = record(first, tmp_path)
+    assert isinstance(change, Change)
+    (tmp_path / "count.md").write_text(change.after)
+    again = Result(parse(tmp_path / "count.md", tmp_path), first.run, "run")
+    assert record(again, tmp_path) is None
+
+
+def test_numbers_meet_at_their_places(tmp_path: Path) -> None:
+    pairs = old_and_new(result(tmp_path, "a 1,234 b 0.5 [1, 2]\n", "a 5,678 b 0.6 [1, 3]\n"))
+    assert [(old.text, new.text) for old, new in pairs] == [
+        ("1,234", "5,678"),
+        ("0.5", "0.6"),
+        ("1", "1"),
+        ("2", "3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "rewritten"),
+    [
+        ("It is 0.70 now.", "It is 0.81 now."),
+        ("It is 0.7031, or 70 %.", "It is 0.8123, or 81 %."),
+        ("Of 77 rows.", "Of 78 rows."),
+        ("0.70 and 0.70", "0.81 and 0.81"),
+        ("A title with nothing", None),
+        ("The other 0.2500 stays.", None),
+        ("Ambiguous is 5.", None),
+        ("In the code: 42.", None),
+        ("![0.70](a.svg)", "![0.81](a.svg)"),
+        ("`#!math 0.70`", None),
+    ],
+)
+def test_prose_follows_its_source(tmp_path: Path, page: str, rewritten: str | None) -> None:
+    recorded = "0.7031 77 0.2500 5 5 42\n"
+    fresh = "0.8123 78 0.2500 6 7 43\n"
+    done = result(tmp_path, recorded, fresh)
+    claims = prose.claims(page, 0)
+    change = rewrite(Path("page.md"), page, claims, [done], fixed={"42"})
+    assert (change.after if change else None) == rewritten
+
+
+def test_front_matter_follows_too(tmp_path: Path) -> None:
+    page = "---\ndescription: Moves by 0.70.\n---\nBy 0.70.\n"
+    done = result(tmp_path, "0.7031\n", "0.8123\n")
+    claims = [
+        *prose.claims("By 0.70.\n", 3),
+        *prose.described(
+            {"description": "Moves by 0.70."}, "---\ndescription: Moves by 0.70.\n---"
+        ),
+    ]
+    change = rewrite(Path("page.md"), page, claims, [done], fixed=set())
+    assert change is not None
+    assert change.after == page.replace("0.70", "0.81")
+
+
+def test_a_number_that_still_holds_is_not_respelled(tmp_path: Path) -> None:
+    # 0.125 rounds to 0.12 and to 0.13, by two rules; either may stand.
+    done = result(tmp_path, "0.125\n", "0.125\n")
+    for text in ("0.12", "0.13"):
+        assert rewrite(Path("p.md"), text, prose.claims(text, 0), [done], fixed=set()) is None
