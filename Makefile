@@ -6,7 +6,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 .PHONY: site serve test lint clean
 
 site: .venv/site ## build the site into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is built: open site/index.html in a browser."
 
 serve: .venv/site ## show the site and rebuild it on every change
@@ -30,4 +30,4 @@ clean: ## remove what the commands above made
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"needs Python 3.11 or newer, this is {sys.version}"'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv || { rm -rf .venv; exit 1; }

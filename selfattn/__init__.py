@@ -30,7 +30,7 @@ class _Package(ModuleType):
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name != "attention":
+        if name != "attention" or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

@@ -7,8 +7,10 @@ the caller chooses.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -68,9 +70,10 @@ def encode(text: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Corpus:
-    """One corpus, split and encoded.
+    """One corpus, split and encoded; it can stand wherever this module does.
 
     Attributes:
+        name: "banking77" or "bundled".
         intents: the 77 names in alphabetical order; a label is a place in it.
         train_set: ids `[rows, MAX_LEN]` and labels `[rows]`, both int64, in file order.
         val_set: the same for validation, in the order of the split's permutation.
@@ -79,12 +82,19 @@ class Corpus:
         order: the generator that shuffles `train_loader`, seeded 42; reseed it before a run.
     """
 
+    name: str
     intents: tuple[str, ...]
     train_set: TensorDataset
     val_set: TensorDataset
     train_loader: "DataLoader[tuple[Tensor, ...]]"
     val_loader: "DataLoader[tuple[Tensor, ...]]"
     order: torch.Generator
+
+    # The same for every corpus.
+    MAX_LEN: ClassVar[int] = MAX_LEN
+    vocab: ClassVar[dict[str, int]] = vocab
+    tokenize: ClassVar[Callable[[str], list[str]]] = staticmethod(tokenize)
+    encode: ClassVar[Callable[[str], list[int]]] = staticmethod(encode)
 
 
 def load(corpus: str) -> Corpus:
@@ -102,6 +112,7 @@ def load(corpus: str) -> Corpus:
     train_set, val_set = _encoded(rows, train), _encoded(rows, val)
     order = torch.Generator().manual_seed(SEED)
     return Corpus(
+        name=corpus,
         intents=corpora.INTENTS,
         train_set=train_set,
         val_set=val_set,
@@ -132,7 +143,7 @@ def _default() -> Corpus:
     return load(corpora.default())
 
 
-_LAZY = frozenset(field.name for field in fields(Corpus))
+_LAZY = frozenset(field.name for field in fields(Corpus)) - {"name"}
 
 
 def __getattr__(name: str) -> object:

@@ -35,6 +35,13 @@ def test_attention_is_the_function(before: str) -> None:
     assert python(f"{before}\nimport selfattn; print(callable(selfattn.attention))") == "True"
 
 
+def test_attention_can_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    import selfattn
+
+    monkeypatch.setattr(selfattn, "attention", "another")
+    assert selfattn.attention == "another"
+
+
 def test_tokenizing_reads_no_queries() -> None:
     code = (
         "from selfattn import corpora\n"

@@ -112,6 +112,12 @@ def test_loaders(bundled: text.Corpus) -> None:
     assert sorted(first.tolist()) == sorted(everything.tolist())
 
 
+def test_a_corpus_has_all_the_modules_names(bundled: text.Corpus) -> None:
+    for name in ("tokenize", "vocab", "encode", "MAX_LEN"):
+        assert getattr(bundled, name) is getattr(text, name)
+    assert bundled.name == "bundled"
+
+
 def test_a_loaded_corpus_starts_its_order_afresh(bundled: text.Corpus) -> None:
     fresh = text.load("bundled")
     assert fresh.order.initial_seed() == 42

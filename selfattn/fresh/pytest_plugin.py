@@ -1,7 +1,8 @@
 """The pytest plugin: what pytest-codeblocks collects in the scripts' folder, the engine runs.
 
 pytest-codeblocks alone runs a block in pytest's own process, where print options and random
-states leak from one to the next, and compares to the letter.
+states leak from one to the next, and compares to the letter. A project asks for this plugin by
+`-p selfattn.fresh.pytest_plugin`.
 """
 
 from collections.abc import Iterable, Iterator
