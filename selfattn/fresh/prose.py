@@ -155,7 +155,8 @@ def place(html: str, show: Callable[[int, str], str]) -> tuple[str, set[int]]:
             pieces.append(strip(piece))
         else:
             pieces.append(_MARK.sub(lambda found: show(_index(found), found[2]), piece))
-    return "".join(pieces), in_code
+    # A number and its percent sign stay on one line.
+    return "".join(pieces).replace("</data> %", "</data>\u00a0%"), in_code
 
 
 def strip(text: str) -> str:
