@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_site
 from hypothesis import settings
 
 from selfattn.corpora import banking77
@@ -29,6 +30,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SELFATTN_BANKING77", str(tmp_path))
     monkeypatch.delenv("SELFATTN_CORPUS", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A small good site, for a test to spoil."""
+    return small_site.make(tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -138,3 +138,27 @@ def test_a_printed_page_has_no_furniture(on_disk):
         assert not on_disk.page.locator(furniture).first.is_visible(), furniture
     assert on_disk.page.locator("h1").is_visible()
     on_disk.page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("width", [width for width, _ in SIZES])
+def test_wide_heatmaps_are_whole(on_disk, width):
+    on_disk.page.set_viewport_size({"width": width, "height": 900})
+    on_disk.open("scale")
+    boxes = on_disk.page.evaluate(
+        """[...document.querySelectorAll('.heat.compact .heat-scroll')].map(
+            (box) => box.scrollWidth - box.clientWidth)"""
+    )
+    assert boxes
+    assert max(boxes) <= 1  # half a pixel may be rounded up
+
+
+def test_a_number_says_where_it_is_from_and_its_source_is_linked(on_disk):
+    on_disk.page.set_viewport_size({"width": 1440, "height": 900})
+    on_disk.open("scale")
+    number = on_disk.page.locator("data", has_text="0.93").first
+    assert number.get_attribute("title") == "0.9321, printed by scale, section table"
+    assert number.get_attribute("tabindex") is None
+    on_disk.page.locator("details.provenance > summary").click()
+    link = on_disk.page.locator("details.provenance a", has_text="scale, table").first
+    target = link.get_attribute("href")
+    assert "0.9321" in on_disk.page.locator(target).inner_text()

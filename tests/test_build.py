@@ -5,66 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-CONFIG = """
-site_name: Small
-site_url: ""
-theme: mkdocs
-nav: [index.md]
-plugins: [markdown-exec, fresh]
-markdown_extensions: [pymdownx.superfences]
-validation:
-  nav: {omitted_files: warn}
-  links: {not_found: warn, anchors: warn}
-"""
-
-PAGE = """# Small
-
-```python exec="on" source="above" result="text" session="small"
---8<-- "small.md:count"
-```
-"""
-
-SNIPPET = """# A count
-
-```python
-# --8<-- [start:count]
-total = sum(range(5))
-print(total)
-# --8<-- [end:count]
-# --8<-- [start:count-check]
-assert total == 10
-# --8<-- [end:count-check]
-```
-
-<!--pytest-codeblocks:expected-output-->
-
-```
-10
-```
-"""
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """A small good site, for a test to spoil."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "snippets").mkdir()
-    (tmp_path / "mkdocs.yml").write_text(CONFIG)
-    (tmp_path / "docs/index.md").write_text(PAGE)
-    (tmp_path / "snippets/small.md").write_text(SNIPPET)
-    return tmp_path
-
-
-def build(site: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", *options]
-    return subprocess.run(command, cwd=site, capture_output=True, text=True)
-
-
-def spoil(path: Path, old: str, new: str) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, 1))
+from small_site import build, page, script, spoil
 
 
 @pytest.mark.parametrize("options", [["--strict"], ["--strict", "-q"]], ids=" ".join)
@@ -159,14 +100,21 @@ def test_the_line_counts_the_front_matter(site: Path) -> None:
 
 def test_all_faults_are_listed(site: Path) -> None:
     spoil(site / "snippets/small.md", "total == 10", "total == 11")
-    second = SNIPPET.replace("print(total)", "1 / 0")
-    (site / "snippets/second.md").write_text(second)
-    page = PAGE + PAGE.replace("small", "second").replace("# Small\n", "")
-    (site / "docs/index.md").write_text(page.replace("# Small", "# Small"))
+    spoil(site / "snippets/other.md", "print('a word')", "1 / 0")
+    (site / "snippets/third.md").write_text(script("print(3)", "4\n"))
+    (site / "docs/index.md").write_text(page("Small", "small", "third"))
     message = build(site, "--strict").stderr
-    assert "2 faults" in message
+    assert "3 faults" in message
     assert "snippets/small.md:9" in message
-    assert "snippets/second.md:6: section 'count': ZeroDivisionError" in message
+    assert "snippets/other.md:5: section 'count': ZeroDivisionError" in message
+    assert "snippets/third.md:12: printed something else than it records" in message
+
+
+def test_a_number_that_nothing_printed_fails_the_build(site: Path) -> None:
+    spoil(site / "docs/index.md", "# Small", "# Small\n\nThe sum is 11.")
+    done = build(site, "--strict", "-q")
+    assert done.returncode != 0
+    assert "docs/index.md:3: no script of this page printed 11; the nearest is 10" in done.stderr
 
 
 def test_all_of_stdout_reaches_the_page(site: Path) -> None:
@@ -176,27 +124,28 @@ def test_all_of_stdout_reaches_the_page(site: Path) -> None:
         "sys.stdout.write('written\\n')\n"
         "subprocess.run([sys.executable, '-c', 'print(\"a child\")'])"
     )
-    spoil(site / "snippets/small.md", "print(total)", code)
-    assert build(site, "--strict").returncode == 0
+    (site / "snippets/small.md").write_text(script(code, "a<>b\nwritten\na child\n"))
+    done = build(site, "--strict")
+    assert done.returncode == 0, done.stderr
     html = (site / "site/index.html").read_text()
     for line in ("a&lt;&gt;b", "written", "a child"):
         assert f"\n{line}\n" in html.replace(">a&lt;", ">\na&lt;"), line
 
 
 def test_nothing_leaks_from_one_script_to_the_next(site: Path) -> None:
-    spoil(site / "snippets/small.md", "print(total)", "import os; os.environ['LEAK'] = 'yes'")
-    probe = SNIPPET.replace("print(total)", "import os; print('leak:', os.environ.get('LEAK'))")
-    (site / "snippets/later.md").write_text(probe)
-    later = PAGE.replace("small", "later").replace("# Small\n", "")
-    (site / "docs/index.md").write_text(PAGE + later)
-    assert build(site, "--strict").returncode == 0
+    probe = "import os\nprint('leak:', os.environ.get('LEAK'))\nos.environ['LEAK'] = 'yes'"
+    for name in ("small", "other"):  # whichever runs first
+        (site / f"snippets/{name}.md").write_text(script(probe, "leak: None\n"))
+    done = build(site, "--strict")
+    assert done.returncode == 0, done.stderr
     assert "leak: None" in (site / "site/index.html").read_text()
 
 
 def test_figures_follow_their_section_and_cost_nothing_in_plain_python(site: Path) -> None:
     figure = "from selfattn.fresh import show; show('<b>bold</b>', alt='a \"word\" in bold')"
-    spoil(site / "snippets/small.md", "print(total)", figure)
-    assert build(site, "--strict").returncode == 0
+    (site / "snippets/small.md").write_text(script(figure, ""))
+    done = build(site, "--strict")
+    assert done.returncode == 0, done.stderr
     html = (site / "site/index.html").read_text()
     label = "a &quot;word&quot; in bold"
     assert f'<div class="shown" role="group" aria-label="{label}"><b>bold</b></div>' in html
