@@ -65,8 +65,9 @@ def run_all(
 def _without_running(snippet: Snippet, settings: Settings, cache: Cache | None) -> Result | None:
     try:
         missing = settings.missing(snippet.needs)
-    except (ValueError, OSError) as error:
-        fault = Fault(snippet.path, 1, f"cannot tell whether what it needs is there: {error}")
+    except Exception as error:  # a check is the site's own code
+        text = f"{type(error).__name__}: {error}"
+        fault = Fault(snippet.path, 1, f"cannot tell whether what it needs is there: {text}")
         return Result(snippet, Run(fault=fault), "recorded")
     if missing:
         return Result(snippet, Run(), "recorded", tuple(missing))
@@ -93,8 +94,18 @@ def _run_now(snippets: list[Snippet], settings: Settings) -> Iterable[tuple[Snip
                 bar.set_postfix_str(", ".join(sorted(running)[:4]))
                 bar.update(len(done))
                 for future in done:
-                    yield futures[future], future.result()
+                    yield futures[future], _result(future, futures[future])
         except BaseException:  # Ctrl-C must not wait for what still runs
-            executor.shutdown(wait=False, cancel_futures=True)
+            for future in pending:
+                future.cancel()
+            executor.shutdown(wait=False)
             process.close()
             raise
+
+
+def _result(future: Future[Run], snippet: Snippet) -> Run:
+    try:
+        return future.result()
+    except Exception as error:  # the executor lost it, as when a worker on another machine ends
+        text = f"{type(error).__name__}: {error}"
+        return Run(fault=Fault(snippet.path, snippet.first, f"did not come back: {text}"))

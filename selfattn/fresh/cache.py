@@ -9,6 +9,8 @@ A result is found again only if all of this is as it was:
 - the operating system, the processor's kind and its instruction sets,
 - the site's fingerprint, and the worker that ran it.
 
+The plugin adds to the fingerprint which modules are preloaded and which notices may be on stderr.
+
 What this does not cover: environment variables, the clock, the network, files read by child
 processes or by compiled code, a new module that would be found before one that was imported, and
 the list of a folder's files.
@@ -66,10 +68,10 @@ class Cache:
         if snippet.name in self._skip:
             return None
         for path in sorted(self._place(snippet).glob("*.json")):
-            entry = _read(path)
-            if entry and all(self._checksum(f) == c for f, c in entry["files"].items()):
+            known = _read(path)
+            if known and all(self._checksum(f) == c for f, c in known.files.items()):
                 _touch(path)
-                return _run(entry)
+                return known
         return None
 
     def put(self, snippet: Snippet, result: Run) -> None:
@@ -82,7 +84,7 @@ class Cache:
         try:
             place.mkdir(parents=True, exist_ok=True)
             ignore = self._folder / ".gitignore"
-            if not ignore.exists():
+            if not ignore.exists() or not ignore.stat().st_size:  # the disk may have been full
                 ignore.write_text("*\n", encoding="utf-8")
             _write(place / f"{name[:32]}.json", entry)
             _prune(list(place.glob("*.json")), VARIANTS)
@@ -155,11 +157,11 @@ def _digest(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Run | None:
     try:
         entry: dict[str, Any] = json.loads(path.read_bytes())
         if entry.pop("checksum") == _digest(entry):
-            return entry
+            return _run(entry)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
     _remove(path)

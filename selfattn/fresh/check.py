@@ -24,7 +24,8 @@ def judge(result: Result, page: str = "", *, recorded_is_fault: bool = False) ->
     if run.fault:
         return replace(run.fault, page=page)
     if result.missing:
-        return _missing(result, page) if recorded_is_fault else None
+        known = snippet.recorded is not None and not recorded_is_fault
+        return None if known else _missing(result, page)
     command = f"`{UPDATE} {snippet.path}`"
     if snippet.recorded is None:
         message = f"has no recorded output yet; {command} records it"
@@ -43,7 +44,10 @@ def judge(result: Result, page: str = "", *, recorded_is_fault: bool = False) ->
 
 def _missing(result: Result, page: str) -> Fault:
     names = ", ".join(result.missing)
-    message = f"could not run, as it needs {names}; its recorded output was not checked"
+    known = "its recorded output was not checked"
+    if result.snippet.recorded is None:
+        known = "no output was ever recorded"
+    message = f"could not run, as it needs {names}; {known}"
     return Fault(result.snippet.path, 1, message, page=page)
 
 

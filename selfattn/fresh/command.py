@@ -88,8 +88,14 @@ def update_command(args: argparse.Namespace) -> int:
         for change in changes:
             print(change.diff(root))
     if not args.dry_run:
-        for change in changes:
-            write(change)
+        # Pages first: if this is ended in between, the old record still leads to what is left.
+        for change in reversed(list(changes)):
+            try:
+                write(change)
+            except OSError as error:
+                changes.remove(change)
+                message = f"could not be written and is as it was: {error}"
+                faults.append(Fault(change.path.relative_to(root), 1, message))
     changed = {change.path.relative_to(root) for change in changes}
     verb = "would change" if args.dry_run else "updated"
     if args.json:
@@ -236,7 +242,7 @@ def _shown(asked: list[Path], plugin: "FreshPlugin") -> dict[Path, Path]:
 
 def _note(outcome: Outcome, path: Path) -> str:
     for result in outcome.plugin.results.values():
-        if result.snippet.path == path and result.origin == "recorded":
+        if result.snippet.path == path and result.missing:
             return f" (not run: needs {', '.join(result.missing)})"
     return ""
 

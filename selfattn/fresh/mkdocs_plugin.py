@@ -3,6 +3,7 @@
 markdown-exec goes on rendering the fences; this plugin only replaces what runs their code.
 """
 
+import json
 import logging
 import os
 from collections import defaultdict
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import markdown_exec
+from markdown import Markdown  # type: ignore[import-untyped]
 from markupsafe import Markup
 from mkdocs.config import config_options, load_config
 from mkdocs.config.base import Config
@@ -27,13 +29,16 @@ from selfattn.fresh.batch import Result, run_all
 from selfattn.fresh.cache import Cache
 from selfattn.fresh.check import UPDATE, judge, owners
 from selfattn.fresh.fault import Fault, Stale
-from selfattn.fresh.number import numbers
+from selfattn.fresh.number import distinct, numbers
 from selfattn.fresh.prose import Claim, Source
 from selfattn.fresh.run import Output
 from selfattn.fresh.settings import Need, Settings
 from selfattn.fresh.snippet import Section, Snippet, SnippetError, parse
 
 log = logging.getLogger("mkdocs.plugins.fresh")
+
+FOR_CODE = ("pymdownx.superfences", "pymdownx.highlight")
+"""The Markdown extensions that blocks of code need, of all that a site has."""
 
 
 class NeedConfig(Config):
@@ -96,6 +101,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     def on_config(self, config: MkDocsConfig) -> None:
         self.settings = self._settings(config)
         self.faults, self.results, self.sheets = [], {}, {}
+        self._markdown = Markdown(extensions=FOR_CODE, extension_configs=config.mdx_configs)
         markdown_exec.formatters[pages.LANGUAGE] = self._format
         folder = str(self.settings.root / self.settings.snippets)
         if folder not in config.watch:
@@ -138,7 +144,9 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         if not self.remember:
             return None
         folder = self.settings.root / self.settings.cache
-        return Cache(folder, self.settings.root, self._corpus, skip=self.afresh)
+        settings = self.settings  # what they let pass may not be let pass any more
+        fingerprint = json.dumps([self._corpus, settings.notices, settings.preload])
+        return Cache(folder, settings.root, fingerprint, skip=self.afresh)
 
     def _read(self, shown: dict[str, str]) -> list[Snippet]:
         """Read all scripts; those that no page shows are faults, and do not run."""
@@ -203,7 +211,10 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     def _code(self, fence: pages.Fence) -> str:
         result = self.results.get(fence.script)
         section = result.snippet.section(fence.section) if result else None
-        return section.code if section else fence.body
+        if section:
+            return section.code
+        # pymdownx.snippets would end the build at a wrong include, before all faults are listed.
+        return "" if "--8<--" in fence.body else fence.body
 
     def _sources(self, sheet: Sheet) -> list[Source]:
         """Collect the numbers that the page's scripts printed, and those in its code."""
@@ -214,9 +225,9 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             for section in result.snippet.sections:
                 line = lines.get((script, section.name), -1)
                 printed = self._printed(result, section)
-                found += [Source(n, script, section.name, line) for n in numbers(printed)]
+                found += [Source(n, script, section.name, line) for n in distinct(printed)]
                 if line >= 0:
-                    code = numbers(section.code)
+                    code = distinct(section.code)
                     found += [Source(n, script, section.name, line, code=True) for n in code]
         return found
 
@@ -244,10 +255,25 @@ class FreshPlugin(BasePlugin[FreshConfig]):
                 grounded.append((claim.number.text, source))
             elif index not in in_code and not self._incomplete(sheet):
                 sheet.faults.append(prose.ungrounded(claim, sheet.sources, sheet.path))
+        sheet.faults += self._alt_faults(sheet)
         self.faults += sheet.faults
         results = [self.results[script] for script in sheet.scripts]
         end = report.provenance(results, grounded, len(sheet.shown), self._corpus)
         return html + end if not self._serving else self._banner(sheet) + html + end
+
+    def _alt_faults(self, sheet: Sheet) -> list[Fault]:
+        """Judge the numbers in the words that stand for pictures."""
+        found = []
+        for script, name, _ in sheet.shown:
+            result = self.results[script]
+            section, output = result.snippet.section(name), result.run.outputs.get(name)
+            for figure in output.figures if section and output else ():
+                for number in numbers(figure.alt):
+                    claim = Claim(number, section.first if section else 1)
+                    if not prose.choose(claim, sheet.sources):
+                        path = result.snippet.path
+                        found.append(prose.ungrounded(claim, sheet.sources, path))
+        return found
 
     def _incomplete(self, sheet: Sheet) -> bool:
         """Whether a script of the page failed, so that what it would print is not known."""
@@ -294,10 +320,34 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         output, notes = self._output(script, section)
         if not output.text:
             options["result"] = ""  # no empty box
-        html = markdown_exec.base_format(
-            language=pages.LANGUAGE, run=lambda code, **_: output.text, extra=extra, **options
-        )
+        html: str
+        if options["source"].startswith("tabbed") or (output.text and not options["result"]):
+            html = markdown_exec.base_format(
+                language=pages.LANGUAGE, run=lambda code, **_: output.text, extra=extra, **options
+            )
+        else:
+            html = self._code_blocks(output.text, extra, **options)
         return Markup(report.executed(html, prose.anchor(script, section), output, notes))
+
+    def _code_blocks(
+        self, text: str, extra: dict[str, str], *, code: str, source: str, result: str, **_: Any
+    ) -> str:
+        """Do what `base_format` does, where all there is to show is code.
+
+        It makes a Markdown instance with all of the site's extensions for each fence, which would
+        take longer than all else this plugin does.
+        """
+        markdown = markdown_exec.code_block(result, text) if result else ""
+        if source:
+            markdown = markdown_exec.add_source(
+                source=code,
+                location=source,
+                output=markdown,
+                language=pages.LANGUAGE,
+                tabs=("", ""),
+                **extra,
+            )
+        return str(self._markdown.reset().convert(markdown))
 
     def _output(self, script: str, name: str) -> tuple[Output, list[str]]:
         result = self.results.get(script)

@@ -1,9 +1,10 @@
 """Numbers as written in prose, in printed output and in code, and when one grounds another."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from functools import cached_property
 
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<sign>(?<![)\]])[-+])?"
@@ -26,11 +27,11 @@ class Number:
     start: int
     percent: bool = False
 
-    @property
+    @cached_property  # each number is held against many others
     def value(self) -> Decimal:
         return Decimal(self.text.replace(",", ""))
 
-    @property
+    @cached_property
     def places(self) -> int:
         """Decimals after the point; 0 for one with an exponent, which is never rounded."""
         if "e" in self.text.lower():
@@ -50,6 +51,11 @@ def numbers(text: str) -> Iterator[Number]:
         yield Number(written, match.start(), match["percent"] is not None)
 
 
+def distinct(text: str) -> Iterable[Number]:
+    """Find the numbers in a text, those written alike only once: tables repeat many."""
+    return {(number.text, number.percent): number for number in numbers(text)}.values()
+
+
 def grounds(source: Number, claim: Number) -> bool:
     """Tell whether a printed number is the one that a sentence quotes.
 
@@ -60,10 +66,10 @@ def grounds(source: Number, claim: Number) -> bool:
         return True
     if claim.percent:
         value = source.value if source.percent else source.value * 100
-        return value == claim.value or (claim.places != 1 and claim.value in _rounded(value, claim))
+        return value == claim.value or (claim.places != 1 and _rounds(value, claim))
     if source.percent:
         return False
-    return claim.places >= 2 and claim.value in _rounded(source.value, claim)
+    return claim.places >= 2 and _rounds(source.value, claim)
 
 
 def spell(value: Number, like: Number) -> str:
@@ -83,8 +89,12 @@ def spell(value: Number, like: Number) -> str:
     return f"+{text}" if like.text.startswith("+") and text[0] not in "+-" else text
 
 
-def _rounded(value: Decimal, claim: Number) -> set[Decimal]:
-    return {_round(value, claim.places, rule) for rule in (ROUND_HALF_EVEN, ROUND_HALF_UP)}
+def _rounds(value: Decimal, claim: Number) -> bool:
+    """Tell whether a value rounds to what the sentence says, a half to either side."""
+    if abs(value - claim.value) >= 1:  # as most are, and rounding is slow
+        return False
+    rules = (ROUND_HALF_EVEN, ROUND_HALF_UP)
+    return any(claim.value == _round(value, claim.places, rule) for rule in rules)
 
 
 def _round(value: Decimal, places: int, rule: str) -> Decimal:

@@ -43,9 +43,12 @@ def start(request: dict[str, Any], preload: tuple[str, ...]) -> Process:
         request: what worker.py takes.
         preload: modules the fork server has loaded before it forks.
     """
-    if hasattr(os, "fork") and hasattr(socket, "send_fds"):
+    if not (hasattr(os, "fork") and hasattr(socket, "send_fds")):
+        return _plain(request)
+    try:
         return _server(preload).start(request)
-    return _plain(request)
+    except OSError:  # the server was ended from outside since it started the last script
+        return _server(preload, afresh=True).start(request)
 
 
 def end(process: Process) -> bool:
@@ -118,20 +121,26 @@ def _plain(request: dict[str, Any]) -> _Plain:
 class _Forked:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._reader = connection.makefile("rb")
         self._code: int | None = None
-        self.pid = int(self._reader.readline() or -1)
+        # Letter by letter: the exit status may be there already, and must not be read with it.
+        line = b""
+        while not line.endswith(b"\n"):
+            letter = connection.recv(1)
+            if not letter:
+                raise ServerGone("the process that starts the scripts has ended")
+            line += letter
+        self.pid = int(line)
         connection.setblocking(False)
 
     def poll(self) -> int | None:
-        if self._code is None and self.pid > 0:
+        if self._code is None:
             try:
                 line = self._connection.recv(64)
             except BlockingIOError:
                 return None
             self._connection.close()
-            self._reader.close()
-            # No answer: the server itself was ended, and its children with it.
+            if not line:  # the server itself was ended: nobody waits for the script any more
+                kill(self)
             self._code = os.waitstatus_to_exitcode(int(line)) if line else -signal.SIGKILL
         return self._code
 
@@ -158,15 +167,24 @@ class _Server:
     def gone(self) -> bool:
         return self._process.poll() is not None
 
+    def ends(self) -> bool:
+        """Whether it ends within a second."""
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def start(self, request: dict[str, Any]) -> _Forked:
         ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            socket.send_fds(self._control, [b"x"], [theirs.fileno()])
-        ours.sendall(json.dumps(request).encode() + b"\n")
-        forked = _Forked(ours)
-        if forked.pid < 0:
-            raise ServerGone("the process that starts the scripts has ended")
-        return forked
+        try:
+            with theirs, self._lock:
+                socket.send_fds(self._control, [b"x"], [theirs.fileno()])
+            ours.sendall(json.dumps(request).encode() + b"\n")
+            return _Forked(ours)
+        except BaseException:
+            ours.close()
+            raise
 
     def close(self) -> None:
         self._control.close()
@@ -177,12 +195,20 @@ _servers: dict[tuple[object, ...], _Server] = {}
 _servers_lock = threading.Lock()
 
 
-def _server(preload: tuple[str, ...]) -> _Server:
-    """The server of this process; another one after a fork, a change of paths, or its end."""
+def _server(preload: tuple[str, ...], *, afresh: bool = False) -> _Server:
+    """The server of this process; another one after a fork, a change of paths, or its end.
+
+    Args:
+        preload: modules it has loaded.
+        afresh: whether the one at hand did not answer, and may not have ended quite yet.
+    """
     key = (os.getpid(), preload, os.environ.get("PYTHONPATH"))
     with _servers_lock:
         server = _servers.get(key)
-        if server is None or server.gone:
+        if server and (server.gone or (afresh and server.ends())):
+            server.close()
+            server = None
+        if server is None:
             server = _servers[key] = _Server(preload)
         return server
 

@@ -6,6 +6,7 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -17,7 +18,7 @@ from selfattn.fresh.fault import Fault
 from selfattn.fresh.snippet import Snippet
 
 MAX_BYTES = 1_000_000
-"""What a script may print."""
+"""What a script may write to stdout, and to stderr."""
 
 LAST_LINES = 12
 """Lines of output that an error shows."""
@@ -99,7 +100,7 @@ def run(
             started = process.start(_request(snippet, root, folder), preload)
         except OSError as error:
             return Run(fault=Fault(snippet.path, snippet.first, f"cannot be started: {error}"))
-        ended = _wait(started, Path(folder, "stdout"), snippet.timeout)
+        ended = _wait(started, Path(folder), snippet.timeout)
         return _collect(snippet, Path(folder), ended, notices, now)
 
 
@@ -127,20 +128,23 @@ def _request(snippet: Snippet, root: Path, folder: str) -> dict[str, Any]:
     }
 
 
-def _wait(started: process.Process, stdout: Path, timeout: float) -> str:
+def _wait(started: process.Process, folder: Path, timeout: float) -> str:
     """Wait for a script; say how it ended if that was not by itself."""
     deadline = time.monotonic() + timeout
     pause = 0.002
+    problem = ""
     while (code := started.poll()) is None:
         if time.monotonic() > deadline:
             problem = f"still running after {timeout:g} s, its time limit; see `timeout=`"
-        elif stdout.exists() and stdout.stat().st_size > MAX_BYTES:
-            problem = f"printed more than {MAX_BYTES:,} bytes, the limit"
-        else:
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.05)
-            continue
+        if problem := problem or _too_much(folder):
+            break
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    if code is None or (problem := _too_much(folder)):  # it may have ended before that was seen
         process.kill(started)
+        gone = time.monotonic() + 5.0
+        while started.poll() is None and time.monotonic() < gone:
+            time.sleep(pause)
         return problem
     if process.end(started):
         return "left a process running; end it, or wait for it"
@@ -148,6 +152,14 @@ def _wait(started: process.Process, stdout: Path, timeout: float) -> str:
         hint = ", as the system does when memory runs out" if code == -9 else ""
         return f"was ended by signal {-code}{hint}"
     return f"the process ended with exit status {code}" if code else ""
+
+
+def _too_much(folder: Path) -> str:
+    for name in ("stdout", "stderr"):
+        file = folder / name
+        if file.exists() and file.stat().st_size > MAX_BYTES:
+            return f"wrote more than {MAX_BYTES:,} bytes to {name}, the limit"
+    return ""
 
 
 def _collect(
@@ -160,35 +172,54 @@ def _collect(
     section, line = snippet.sections[0].name, snippet.first
     fault: Fault | None = None
     printed = pictured = 0
-    for event in map(json.loads, _read(folder / "events").splitlines()):
+    for event in _events(folder / "events"):
         if event["event"] == "ended":
             files = event["files"]
             continue
         section, line = event["section"], event.get("line", line)
         if event["event"] == "failed":
-            fault = Fault(snippet.path, line, event["message"], section, detail=event["trace"])
+            detail = f"{event['trace']}{_last_lines(stdout)}"
+            fault = Fault(snippet.path, line, event["message"], section, detail=detail)
         elif event["event"] == "warned":
             text = stderr[event["start"] : event["end"]].decode("utf-8", "replace")
             if unexpected := _unexpected(text, notices):
                 message = "wrote to stderr; warnings must be handled, or not happen"
-                fault = fault or Fault(snippet.path, line, message, section, detail=unexpected)
+                detail = _last_lines(unexpected.encode(), "its last lines:")
+                fault = fault or Fault(snippet.path, line, message, section, detail=detail)
         elif event["event"] == "finished":
             try:
                 text = stdout[printed : event["stdout"]].decode("utf-8")
             except UnicodeDecodeError as error:
-                message = f"printed something that is not UTF-8: {error}"
-                fault = fault or Fault(snippet.path, line, message, section)
+                fault = fault or _not_utf8(snippet.path, line, section, error, stdout)
                 break
             outputs[section] = Output(text, _figures(figures[pictured : event["figures"]]))
             printed, pictured = event["stdout"], event["figures"]
     if fault is None and (ended or files is None):
         problem = ended or "the process ended before the script did"
-        tail = stdout[printed:] + _unexpected(stderr.decode("utf-8", "replace"), notices).encode()
+        tail = stdout + _unexpected(stderr.decode("utf-8", "replace"), notices).encode()
         fault = Fault(snippet.path, line, problem, section, detail=_last_lines(tail))
     if fault is None and len(stdout) > printed:  # printed by a thread that outlived the sections
-        late = stdout[printed:].decode("utf-8", "replace")
-        outputs[section] = Output(outputs[section].text + late, outputs[section].figures)
+        try:
+            late = stdout[printed:].decode("utf-8")
+            outputs[section] = Output(outputs[section].text + late, outputs[section].figures)
+        except UnicodeDecodeError as error:
+            fault = _not_utf8(snippet.path, line, section, error, stdout)
     return Run(outputs, fault, files or {}, now)
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    for line in _read(path).splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:  # cut off, as the process was killed or the disk is full
+            return
+
+
+def _not_utf8(
+    path: Path, line: int, section: str, error: UnicodeDecodeError, stdout: bytes
+) -> Fault:
+    message = f"printed something that is not UTF-8: {error}"
+    return Fault(path, line, message, section, detail=_last_lines(stdout))
 
 
 def _unexpected(stderr: str, notices: tuple[str, ...]) -> str:
@@ -196,11 +227,9 @@ def _unexpected(stderr: str, notices: tuple[str, ...]) -> str:
     return "".join(line for line in lines if not any(re.match(n, line) for n in notices)).strip()
 
 
-def _last_lines(data: bytes) -> str:
+def _last_lines(data: bytes, title: str = "the last lines printed:") -> str:
     lines = data.decode("utf-8", "replace").splitlines()[-LAST_LINES:]
-    return "\n".join(
-        ["the last lines printed:", *(f"    {line[:200]}" for line in lines)] if lines else []
-    )
+    return "\n".join([title, *(f"    {line[:200]}" for line in lines)] if lines else [])
 
 
 def _figures(lines: bytes) -> tuple[Figure, ...]:

@@ -36,7 +36,8 @@ class Settings:
             for and not find; results are remembered for one description only.
         needs: by name.
         executor: `module:function` that returns the `concurrent.futures` executor to run scripts
-            on; a pool of threads, one a core, when empty.
+            on, a new one for each build, which shuts it down; a pool of threads, one a core, when
+            empty.
         recorded_is_fault: whether a script that could not run for want of something is at fault.
     """
 

@@ -124,6 +124,8 @@ def parse(file: Path, root: Path | None = None) -> Snippet:
         lines = file.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise SnippetError(path, 1, f"expected UTF-8, {error}") from error
+    except OSError as error:
+        raise SnippetError(path, 1, f"cannot be read: {error.strerror}") from error
     title = _title(path, lines)
     code, output = _code_and_output(path, lines)
     timeout, needs = _options(path, lines[: code.first - 2])

@@ -16,7 +16,7 @@ from selfattn.fresh.batch import Result
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.number import Number, grounds, numbers, spell
 from selfattn.fresh.prose import Claim
-from selfattn.fresh.snippet import EXPECTED, Snippet
+from selfattn.fresh.snippet import EXPECTED, Snippet, SnippetError, parse
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,18 @@ def record(result: Result, root: Path) -> Change | Fault | None:
     text = compare.with_marks(snippet.recorded or "", run.text)
     if problem := _unfit(text):
         return Fault(snippet.path, snippet.recorded_line, problem, detail=run.text)
+    if not _unedited(snippet, root):
+        message = "was edited while it ran, and is left as it is; run the command again"
+        return Fault(snippet.path, 1, message)
     before = read(root / snippet.path)
     return Change(root / snippet.path, before, _with_output(before, snippet, text))
+
+
+def _unedited(snippet: Snippet, root: Path) -> bool:
+    try:
+        return parse(root / snippet.path, root) == snippet
+    except (OSError, SnippetError):
+        return False
 
 
 def _unfit(text: str) -> str:
@@ -65,6 +75,8 @@ def _unfit(text: str) -> str:
         )
     if any(line.startswith("```") for line in text.splitlines()):
         return "prints a line that begins with three backticks, which would end its own record"
+    if len(text.splitlines()) > text.count("\n") + (not text.endswith("\n")):
+        return "breaks a line with another character than \\n, which a record cannot show"
     if text and not text.endswith("\n"):
         return "does not end its output with a line break, which a record cannot show"
     return ""
@@ -101,18 +113,25 @@ def rewrite(
     lines = markdown.splitlines(keepends=True)
     for claim in sorted(claims, key=lambda claim: claim.number.start, reverse=True):
         number = claim.number
-        if number.text in fixed:
+        line = "".join(lines[claim.line - 1 : claim.line])
+        start = _place(line, claim)
+        if number.text in fixed or start is None:
             continue
         became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
         if len(became) == 1:
-            line = lines[claim.line - 1]
-            # In front matter a number's place counts in its value, not in its line.
-            start = number.start if line.startswith(number.text, number.start) else -1
-            start = start if start >= 0 else line.index(number.text)
             end = start + len(number.text)
             lines[claim.line - 1] = line[:start] + became.pop() + line[end:]
     after = "".join(lines)
     return Change(path, markdown, after) if after != markdown else None
+
+
+def _place(line: str, claim: Claim) -> int | None:
+    """Where a claim stands in its line; None when the line was edited since it was read."""
+    starts = [n.start for n in numbers(line) if n.text == claim.number.text]
+    if claim.number.start in starts:
+        return claim.number.start
+    # In front matter a number's place counts in its value, not in its line.
+    return starts[0] if starts and not claim.marked else None
 
 
 def old_and_new(result: Result) -> list[tuple[Number, Number]]:
@@ -144,12 +163,13 @@ def read(path: Path) -> str:
 
 def write(change: Change) -> None:
     """Put the new text in place whole or not at all, with the file's own mode."""
-    descriptor, temporary = tempfile.mkstemp(dir=change.path.parent, prefix=".", suffix=".part")
+    path = change.path.resolve()  # what a link names, not the link
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(change.after)
-        os.chmod(temporary, change.path.stat().st_mode & 0o7777)
-        os.replace(temporary, change.path)
+        os.chmod(temporary, path.stat().st_mode & 0o7777)
+        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -57,11 +57,13 @@ def main(request: dict[str, Any]) -> None:
     trace = Trace(request)
     trace.start()
     with open(os.path.join(folder, "events"), "w", encoding="utf-8", buffering=1) as events:
-        report = Report(events, figures)
+        report = Report(events, folder)
         execute(request, report)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
-        sys.stdout.flush()
+        last = request["sections"][-1]
+        report.left(last["name"], last["last"])  # threads and exit handlers may warn too
+        _flush()
         report.ended(trace.files())
 
 
@@ -75,9 +77,9 @@ def _redirect(descriptor: int, path: str, flags: int) -> None:
 class Report:
     """Writes what happened, one JSON object a line, as it happens: a crash loses nothing."""
 
-    def __init__(self, events: Any, figures: str) -> None:
+    def __init__(self, events: Any, folder: str) -> None:
         self._events = events
-        self._figures = figures
+        self._folder = folder
         self._warned = 0
 
     def reached(self, section: str, line: int) -> None:
@@ -85,20 +87,19 @@ class Report:
 
     def left(self, section: str, line: int) -> None:
         """Say so if the statement that was just left wrote to stderr."""
-        sys.stderr.flush()
-        size = os.fstat(2).st_size
+        _flush()
+        size = self._size("stderr")
         if size > self._warned:
             self._write(event="warned", section=section, line=line, start=self._warned, end=size)
         self._warned = size
 
     def finished(self, section: str) -> None:
-        sys.stdout.flush()
-        figures = os.path.getsize(self._figures) if os.path.exists(self._figures) else 0
-        stdout = os.fstat(1).st_size
+        _flush()
+        stdout, figures = self._size("stdout"), self._size("figures")
         self._write(event="finished", section=section, stdout=stdout, figures=figures)
 
     def failed(self, section: str, line: int, error: BaseException) -> None:
-        sys.stdout.flush()
+        _flush()
         if isinstance(error, SyntaxError):
             message = f"SyntaxError: {error.msg}"
         else:
@@ -106,13 +107,26 @@ class Report:
         # Without this file's own frame on top.
         frames = error.__traceback__.tb_next if error.__traceback__ else None
         trace = "".join(traceback.format_exception(type(error), error, frames))
+        message, trace = (s.encode("utf-8", "backslashreplace").decode() for s in (message, trace))
         self._write(event="failed", section=section, line=line, message=message, trace=trace)
 
     def ended(self, files: dict[str, str | None]) -> None:
         self._write(event="ended", files=files)
 
+    def _size(self, name: str) -> int:
+        """Of the file, since the script may have closed the descriptor."""
+        path = os.path.join(self._folder, name)
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
     def _write(self, **event: object) -> None:
         self._events.write(json.dumps(event) + "\n")
+
+
+def _flush() -> None:
+    """Write out what is printed; a script may have closed or replaced the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()
 
 
 def execute(request: dict[str, Any], report: Report) -> None:
@@ -124,8 +138,8 @@ def execute(request: dict[str, Any], report: Report) -> None:
     try:
         # Newlines in front give every statement the line number it has in the snippet file.
         tree = ast.parse("\n" * (request["first"] - 1) + request["code"], path)
-    except SyntaxError as error:
-        line = error.lineno or request["first"]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None) or request["first"]
         name = next((s["name"] for s in sections if s["first"] <= line <= s["last"]), "")
         report.failed(name, line, error)
         return
