@@ -12,8 +12,8 @@ A result is found again only if all of this is as it was:
 The plugin adds to the fingerprint which modules are preloaded and which notices may be on stderr.
 
 What this does not cover: environment variables, the clock, the network, files read by child
-processes or by compiled code, a new module that would be found before one that was imported, and
-the list of a folder's files.
+processes or by compiled code, a new module that would be found before one that was imported, the
+list of a folder's files, and a file whose absence was only asked for and never met by opening it.
 """
 
 import hashlib
@@ -94,6 +94,7 @@ class Cache:
     def prune(self) -> None:
         """Drop what was used longest ago, beyond the bound."""
         _prune(list(self._folder.glob("*/*.json")), MAX_FILES)
+        _prune(list(self._folder.glob("*/*.part")), VARIANTS)  # left by builds that were killed
 
     def _place(self, snippet: Snippet) -> Path:
         key = [snippet.name, snippet.code, snippet.first, snippet.timeout, self._fingerprint]

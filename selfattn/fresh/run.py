@@ -155,7 +155,7 @@ def _wait(started: process.Process, folder: Path, timeout: float) -> str:
 
 
 def _too_much(folder: Path) -> str:
-    for name in ("stdout", "stderr"):
+    for name in ("stdout", "stderr", "figures"):
         file = folder / name
         if file.exists() and file.stat().st_size > MAX_BYTES:
             return f"wrote more than {MAX_BYTES:,} bytes to {name}, the limit"
