@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: site serve test lint clean
+.PHONY: site serve test lint mutants bench clean
 
 site: .venv/site ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -19,6 +19,12 @@ lint: .venv/lint ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+mutants: .venv/test ## break outputs, prose and code one by one; list what no check notices
+	$(BIN)/python tools/mutants.py
+
+bench: .venv/site ## time the builds against each other, at this size and at ten times it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/bench.py
 
 clean: ## remove what the commands above made
 	rm -rf .venv site .cache

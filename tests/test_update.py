@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from selfattn.fresh import prose
 from selfattn.fresh.batch import Result
+from selfattn.fresh.bindings import Binding
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.run import Output, Run
+from selfattn.fresh.sheet import Sheet
 from selfattn.fresh.snippet import parse
 from selfattn.fresh.update import Change, old_and_new, record, rewrite
 
@@ -15,7 +16,7 @@ SNIPPET = """# A count
 
 ```python
 # --8<-- [start:a]
-print(1)
+print(42)
 # --8<-- [end:a]
 ```
 
@@ -116,22 +117,22 @@ def test_numbers_meet_at_their_places(tmp_path: Path) -> None:
 def test_prose_follows_its_source(tmp_path: Path, page: str, rewritten: str | None) -> None:
     recorded = "0.7031 77 0.2500 5 5 42\n"
     fresh = "0.8123 78 0.2500 6 7 43\n"
-    done = result(tmp_path, recorded, fresh)
-    claims = prose.claims(page, 0)
-    change = rewrite(Path("page.md"), page, claims, [done], fixed={"42"})
+    change, _ = rewrite(sheet(tmp_path, page, result(tmp_path, recorded, fresh)), tmp_path)
     assert (change.after if change else None) == rewritten
+
+
+def sheet(root: Path, page: str, done: Result, known: list[Binding] | None = None) -> Sheet:
+    """A page without front matter that shows the script."""
+    (root / "page.md").write_text(page)
+    shown = [("count", "a", 1)]
+    return Sheet(Path("page.md"), page, 0, {}, shown, {"count": done}, known or [])
 
 
 def test_front_matter_follows_too(tmp_path: Path) -> None:
     page = "---\ndescription: Moves by 0.70.\n---\nBy 0.70.\n"
-    done = result(tmp_path, "0.7031\n", "0.8123\n")
-    claims = [
-        *prose.claims("By 0.70.\n", 3),
-        *prose.described(
-            {"description": "Moves by 0.70."}, "---\ndescription: Moves by 0.70.\n---"
-        ),
-    ]
-    change = rewrite(Path("page.md"), page, claims, [done], fixed=set())
+    whole = sheet(tmp_path, page, result(tmp_path, "0.7031\n", "0.8123\n"))
+    whole.above, whole.meta = 3, {"description": "Moves by 0.70."}
+    change, _ = rewrite(whole, tmp_path)
     assert change is not None
     assert change.after == page.replace("0.70", "0.81")
 
@@ -140,4 +141,34 @@ def test_a_number_that_still_holds_is_not_respelled(tmp_path: Path) -> None:
     # 0.125 rounds to 0.12 and to 0.13, by two rules; either may stand.
     done = result(tmp_path, "0.125\n", "0.125\n")
     for text in ("0.12", "0.13"):
-        assert rewrite(Path("p.md"), text, prose.claims(text, 0), [done], fixed=set()) is None
+        assert rewrite(sheet(tmp_path, text, done), tmp_path)[0] is None
+
+
+BOUND = "One is 5 and the other 5 too.\n"
+
+
+def test_bound_numbers_follow_each_its_own(tmp_path: Path) -> None:
+    same = result(tmp_path, "5 5\n", "5 5\n")
+    found = rewrite(sheet(tmp_path, BOUND, same), tmp_path)[1]
+    assert [(binding.text, binding.origin) for binding in found] == [("5", "count")] * 2
+    known = [Binding(b.context, "5", "count", index) for index, b in enumerate(found)]
+    moved = result(tmp_path, "5 5\n", "6 7\n")
+    change, again = rewrite(sheet(tmp_path, BOUND, moved, known), tmp_path)
+    assert change is not None
+    assert change.after == "One is 6 and the other 7 too.\n"
+    assert [(binding.text, binding.index) for binding in again] == [("6", 0), ("7", 1)]
+
+
+def test_what_the_author_changed_is_bound_anew(tmp_path: Path) -> None:
+    done = result(tmp_path, "5 6\n", "5 6\n")
+    known = rewrite(sheet(tmp_path, "It is 5.\n", done), tmp_path)[1]
+    change, again = rewrite(sheet(tmp_path, "It is 6.\n", done, known), tmp_path)
+    assert change is None
+    assert [(binding.text, binding.index) for binding in again] == [("6", 1)]
+
+
+def test_a_page_with_a_failing_script_keeps_its_bindings(tmp_path: Path) -> None:
+    done = result(tmp_path, "5\n", "5\n")
+    known = rewrite(sheet(tmp_path, "It is 5.\n", done), tmp_path)[1]
+    failed = Result(done.snippet, Run(fault=Fault(Path("count.md"), 5, "failed")), "run")
+    assert rewrite(sheet(tmp_path, "It is 5.\n", failed, known), tmp_path) == (None, known)

@@ -88,7 +88,7 @@ def update_command(args: argparse.Namespace) -> int:
         for change in changes:
             print(change.diff(root))
     if not args.dry_run:
-        # Pages first: if this is ended in between, the old record still leads to what is left.
+        # Pages, scripts, bindings: if this is ended in between, what is left leads to the rest.
         for change in reversed(list(changes)):
             try:
                 write(change)
@@ -102,7 +102,7 @@ def update_command(args: argparse.Namespace) -> int:
         listed = [str(path) for path in sorted(changed)]
         print(json.dumps({"changed": listed, "faults": list(map(_fault, faults))}, indent=2))
     else:
-        for path in outcome.files:
+        for path in sorted({*outcome.files, *changed}):
             print(f"{path}: {verb if path in changed else 'unchanged'}")
         for fault in faults:
             print(f"\n{fault}", file=sys.stderr)
@@ -111,34 +111,29 @@ def update_command(args: argparse.Namespace) -> int:
 
 def plan(outcome: Outcome) -> tuple[list[Any], list[Fault]]:
     """Find the changes that would make the files true, and what no change of ours can mend."""
-    from selfattn.fresh.prose import Source
+    from selfattn.fresh import bindings
     from selfattn.fresh.update import Change, read, record, rewrite
 
-    plugin, root = outcome.plugin, outcome.plugin.settings.root
+    plugin, settings = outcome.plugin, outcome.plugin.settings
     changes: list[Change] = []
     faults: list[Fault] = []
     for result in plugin.results.values():
         if result.snippet.path in outcome.files and not result.missing:
-            change = record(result, root)
+            change = record(result, settings.root)
             if isinstance(change, Change):
                 changes.append(change)
             elif change:
                 faults.append(change)
-    recorded = {change.path for change in changes}
-    for sheet in plugin.sheets.values():
-        results = [plugin.results[script] for script in sheet.scripts]
-        stale = any(root / result.snippet.path in recorded for result in results)
-        if not stale and sheet.path not in outcome.files:
-            continue
-
-        def fixed(source: Source) -> bool:
-            return source.code or not source.script
-
-        constants = {s.number.text for s in sheet.sources if fixed(s)}
-        text = read(root / sheet.path)
-        rewritten = rewrite(root / sheet.path, text, sheet.claims, results, constants)
-        if rewritten:
-            changes.append(rewritten)
+    sheets = {str(sheet.path): sheet for sheet in plugin.sheets.values()}
+    bound = {page: list(known) for page, known in plugin.bindings.items() if page in sheets}
+    for page, sheet in sheets.items():
+        if sheet.path in outcome.files:
+            rewritten, bound[page] = rewrite(sheet, settings.root)
+            changes += [rewritten] if rewritten else []
+    path = settings.root / settings.snippets / bindings.FILE
+    before, after = read(path) if path.exists() else bindings.dump({}), bindings.dump(bound)
+    if before != after:
+        changes.insert(0, Change(path, before, after))
     return changes, faults
 
 

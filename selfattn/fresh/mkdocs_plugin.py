@@ -7,7 +7,6 @@ import json
 import logging
 import os
 from collections import defaultdict
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,17 +22,16 @@ from mkdocs.plugins import BasePlugin, event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from selfattn.fresh import bindings, process, prose, report
 from selfattn.fresh import page as pages
-from selfattn.fresh import process, prose, report
 from selfattn.fresh.batch import Result, run_all
 from selfattn.fresh.cache import Cache
 from selfattn.fresh.check import UPDATE, judge, owners
 from selfattn.fresh.fault import Fault, Stale
-from selfattn.fresh.number import distinct, numbers
-from selfattn.fresh.prose import Claim, Source
 from selfattn.fresh.run import Output
 from selfattn.fresh.settings import Need, Settings
-from selfattn.fresh.snippet import Section, Snippet, SnippetError, parse
+from selfattn.fresh.sheet import Sheet, printed
+from selfattn.fresh.snippet import Snippet, SnippetError, parse
 
 log = logging.getLogger("mkdocs.plugins.fresh")
 
@@ -61,22 +59,6 @@ class FreshConfig(Config):
     recorded = config_options.Choice(("mark", "fault"), default="mark")
 
 
-@dataclass
-class Sheet:
-    """What is known of one page while it is built."""
-
-    path: Path
-    above: int = 0
-    claims: list[Claim] = field(default_factory=list)
-    shown: list[tuple[str, str, int]] = field(default_factory=list)  # script, section, line
-    sources: list[Source] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-    @property
-    def scripts(self) -> list[str]:
-        return list(dict.fromkeys(script for script, _, _ in self.shown))
-
-
 class FreshPlugin(BasePlugin[FreshConfig]):
     """Connects pages to scripts; see the module's docstring.
 
@@ -85,6 +67,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         afresh: names of scripts that run even so; None means none, or all without the cache.
         faults: of the last build.
         results: of the last build, by script.
+        sheets: of the last build, by page.
+        bindings: of the site, by page.
     """
 
     def __init__(self) -> None:
@@ -93,6 +77,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         self.faults: list[Fault] = []
         self.results: dict[str, Result] = {}
         self.sheets: dict[str, Sheet] = {}
+        self.bindings: bindings.Bindings = {}
         self._serving = False
 
     def on_startup(self, *, command: Literal["build", "gh-deploy", "serve"], dirty: bool) -> None:
@@ -135,6 +120,9 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         self._corpus = settings.describe()
         cache = self._cache()
         self.results = run_all(snippets, settings, cache)
+        folder = settings.root / settings.snippets
+        self.bindings, faults = bindings.load(folder, settings.root)
+        self.faults += faults
         for name, result in self.results.items():
             fault = judge(result, shown[name], recorded_is_fault=settings.recorded_is_fault)
             if fault:
@@ -167,24 +155,20 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files
     ) -> str:
         """Look at the fences, mark the numbers, and put the sections' code into the fences."""
-        sheet = Sheet(self._path(page.file))
+        text = page.file.content_string
+        above = text.count("\n") - markdown.count("\n")  # the front matter is cut from the top
+        path = self._path(page.file)
+        sheet = Sheet(path, text, above, page.meta, results=self.results)
+        sheet.known = self.bindings.get(str(path), ())
         self.sheets[page.file.src_uri] = sheet
-        # The front matter is cut from the top.
-        sheet.above = page.file.content_string.count("\n") - markdown.count("\n")
         hidden = pages.in_comments(markdown)
         for fence in pages.blocks(markdown):
-            line = sheet.above + fence.first + 1
+            line = above + fence.first + 1
             if problem := self._problem(fence, fence.first in hidden):
-                sheet.faults.append(Fault(sheet.path, line, problem))
+                sheet.faults.append(Fault(path, line, problem))
             elif fence.executed:
                 sheet.shown.append((fence.script, fence.section, line))
-        front = "\n".join(page.file.content_string.split("\n")[: sheet.above])
-        sheet.claims = [
-            *prose.claims(markdown, sheet.above),
-            *prose.described(page.meta, front),
-        ]
-        sheet.sources = [*self._sources(sheet), *prose.settings(page.meta)]
-        return pages.fill(prose.mark(markdown, sheet.above, sheet.claims), self._code)
+        return pages.fill(prose.mark(markdown, above, sheet.claims), self._code)
 
     def _path(self, file: File) -> Path:
         return Path(os.path.relpath(file.abs_src_path or file.src_uri, self.settings.root))
@@ -216,33 +200,11 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         # pymdownx.snippets would end the build at a wrong include, before all faults are listed.
         return "" if "--8<--" in fence.body else fence.body
 
-    def _sources(self, sheet: Sheet) -> list[Source]:
-        """Collect the numbers that the page's scripts printed, and those in its code."""
-        lines = {(script, section): line for script, section, line in sheet.shown}
-        found = []
-        for script in sheet.scripts:
-            result = self.results[script]
-            for section in result.snippet.sections:
-                line = lines.get((script, section.name), -1)
-                printed = self._printed(result, section)
-                found += [Source(n, script, section.name, line) for n in distinct(printed)]
-                if line >= 0:
-                    code = distinct(section.code)
-                    found += [Source(n, script, section.name, line, code=True) for n in code]
-        return found
-
-    def _printed(self, result: Result, section: Section) -> str:
-        if result.missing:  # which section printed what is not known
-            last = section == result.snippet.shown[-1]
-            return (result.snippet.recorded or "") if last else ""
-        output = result.run.outputs.get(section.name)
-        return output.text if output else ""
-
     @event_priority(-50)  # after those who count the page's words
     def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Judge the numbers, and end the page with where everything on it comes from."""
         sheet = self.sheets[page.file.src_uri]
-        chosen = [prose.choose(claim, sheet.sources) for claim in sheet.claims]
+        chosen = list(map(sheet.choose, sheet.claims, sheet.bound))
 
         def show(index: int, text: str) -> str:
             source = chosen[index]
@@ -250,34 +212,18 @@ class FreshPlugin(BasePlugin[FreshConfig]):
 
         html, in_code = prose.place(html, show)
         grounded = []
-        for index, (claim, source) in enumerate(zip(sheet.claims, chosen, strict=True)):
+        for index, (claim, binding, source) in enumerate(
+            zip(sheet.claims, sheet.bound, chosen, strict=True)
+        ):
             if source:
                 grounded.append((claim.number.text, source))
-            elif index not in in_code and not self._incomplete(sheet):
-                sheet.faults.append(prose.ungrounded(claim, sheet.sources, sheet.path))
-        sheet.faults += self._alt_faults(sheet)
+            elif index not in in_code and sheet.complete:
+                sheet.faults.append(sheet.ungrounded(claim, binding))
+        sheet.faults += sheet.alt_faults()
         self.faults += sheet.faults
         results = [self.results[script] for script in sheet.scripts]
         end = report.provenance(results, grounded, len(sheet.shown), self._corpus)
         return html + end if not self._serving else self._banner(sheet) + html + end
-
-    def _alt_faults(self, sheet: Sheet) -> list[Fault]:
-        """Judge the numbers in the words that stand for pictures."""
-        found = []
-        for script, name, _ in sheet.shown:
-            result = self.results[script]
-            section, output = result.snippet.section(name), result.run.outputs.get(name)
-            for figure in output.figures if section and output else ():
-                for number in numbers(figure.alt):
-                    claim = Claim(number, section.first if section else 1)
-                    if not prose.choose(claim, sheet.sources):
-                        path = result.snippet.path
-                        found.append(prose.ungrounded(claim, sheet.sources, path))
-        return found
-
-    def _incomplete(self, sheet: Sheet) -> bool:
-        """Whether a script of the page failed, so that what it would print is not known."""
-        return any(self.results[script].run.fault for script in sheet.scripts)
 
     def _banner(self, sheet: Sheet) -> str:
         scripts = {self.results[script].snippet.path for script in sheet.scripts}
@@ -355,8 +301,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         if result is None or section is None:
             return Output("nothing ran: see the errors of this build\n"), []
         if result.missing:
-            printed = self._printed(result, section)
-            return Output(printed), [report.missing(result, self.settings)] if printed else []
+            text = printed(result, section)
+            return Output(text), [report.missing(result, self.settings)] if text else []
         output = result.run.outputs.get(name)
         if output is None:
             return Output(f"{result.run.fault}\n"), []

@@ -1,7 +1,7 @@
 """Numbers as written in prose, in printed output and in code, and when one grounds another."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cached_property
@@ -49,11 +49,6 @@ def numbers(text: str) -> Iterator[Number]:
         sign, exponent = match["sign"] or "", match["exponent"] or ""
         written = sign + match["digits"] + exponent
         yield Number(written, match.start(), match["percent"] is not None)
-
-
-def distinct(text: str) -> Iterable[Number]:
-    """Find the numbers in a text, those written alike only once: tables repeat many."""
-    return {(number.text, number.percent): number for number in numbers(text)}.values()
 
 
 def grounds(source: Number, claim: Number) -> bool:

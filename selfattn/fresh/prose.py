@@ -62,6 +62,7 @@ class Source:
         script, section: where; both empty for a setting in the front matter.
         line: where the page shows the section; -1 where it does not.
         code: whether it stands in the code, where nothing may be rounded.
+        index: its place among the numbers of the same origin.
     """
 
     number: Number
@@ -69,6 +70,12 @@ class Source:
     section: str = ""
     line: int = -1
     code: bool = False
+    index: int = 0
+
+    @property
+    def origin(self) -> str:
+        """The script whose output, or the section whose code; empty for a page's settings."""
+        return f"{self.script}:{self.section}" if self.code else self.script
 
     @property
     def anchor(self) -> str:
@@ -169,7 +176,7 @@ def strip(text: str) -> str:
 
 def choose(claim: Claim, sources: Iterable[Source]) -> Source | None:
     """Find what grounds a claim: the nearest printed before it, then after it, then the rest."""
-    fitting = [source for source in sources if _grounds(source, claim)]
+    fitting = [source for source in sources if fits(source, claim)]
 
     def distance(source: Source) -> tuple[bool, bool, bool, int]:
         hidden = source.line < 0
@@ -177,6 +184,13 @@ def choose(claim: Claim, sources: Iterable[Source]) -> Source | None:
         return (source.code, hidden, below, abs(claim.line - source.line))
 
     return min(fitting, key=distance, default=None)
+
+
+def fits(source: Source, claim: Claim) -> bool:
+    """Tell whether a source grounds a claim."""
+    if source.code or not source.script:
+        return source.number.value == claim.number.value
+    return grounds(source.number, claim.number)
 
 
 def ungrounded(claim: Claim, sources: Iterable[Source], path: Path) -> Fault:
@@ -195,8 +209,9 @@ def ungrounded(claim: Claim, sources: Iterable[Source], path: Path) -> Fault:
 
 def settings(meta: Mapping[str, Any]) -> Iterator[Source]:
     """Give the numbers that a page's front matter lists under `settings`."""
-    for value in dict(meta.get("settings") or {}).values():
-        yield from (Source(number) for number in numbers(str(value)))
+    values = dict(meta.get("settings") or {}).values()
+    found = (number for value in values for number in numbers(str(value)))
+    return (Source(number, index=i) for i, number in enumerate(found))
 
 
 def element(text: str, source: Source) -> str:
@@ -204,12 +219,6 @@ def element(text: str, source: Source) -> str:
     title = escape(f"{source.number.text}, {source}")
     value = escape(str(source.number.value))
     return f'<data value="{value}" title="{title}">{text}</data>'
-
-
-def _grounds(source: Source, claim: Claim) -> bool:
-    if source.code or not source.script:
-        return source.number.value == claim.number.value
-    return grounds(source.number, claim.number)
 
 
 def _index(found: "re.Match[str]") -> int:

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from selfattn.fresh import compare
+from selfattn.fresh import compare, prose
 from selfattn.fresh.batch import Result
+from selfattn.fresh.bindings import Binding
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.number import Number, grounds, numbers, spell
-from selfattn.fresh.prose import Claim
+from selfattn.fresh.prose import Claim, Source
+from selfattn.fresh.sheet import Sheet, rewritten
 from selfattn.fresh.snippet import EXPECTED, Snippet, SnippetError, parse
 
 
@@ -94,35 +96,68 @@ def _with_output(before: str, snippet: Snippet, text: str) -> str:
     return "".join([*lines[:first], fresh, *lines[last:]])
 
 
-def rewrite(
-    path: Path, markdown: str, claims: Iterable[Claim], results: Iterable[Result], fixed: set[str]
-) -> Change | None:
-    """Rewrite the numbers of a page whose source is unambiguous.
+def rewrite(sheet: Sheet, root: Path) -> tuple[Change | None, list[Binding]]:
+    """Let the numbers of a page follow what they quote, and bind them all to it.
 
-    A number is rewritten when everything its scripts used to print that could have grounded it
+    A number that is bound becomes what its source is now, unless the author has changed it. One
+    that is not is rewritten when everything its scripts used to print that could have grounded it
     has become one and the same other number.
 
     Args:
-        path: the page's file.
-        markdown: its whole text, line ends as they are.
-        claims: the numbers of its prose.
-        results: of its scripts, with their files not yet updated.
-        fixed: numbers, as written, that the page's code or its settings ground too.
+        sheet: the page; its scripts' files are not yet updated.
+        root: the site's folder.
+
+    Returns:
+        The change of the page, if there is any, and its new bindings.
     """
+    if not sheet.complete:  # what its numbers would be is not known
+        return None, list(sheet.known)
+    results = [sheet.results[script] for script in sheet.scripts]
     pairs = [pair for result in results for pair in old_and_new(result)]
-    lines = markdown.splitlines(keepends=True)
-    for claim in sorted(claims, key=lambda claim: claim.number.start, reverse=True):
-        number = claim.number
+    moved = {result.snippet.name: _moved(result) for result in results}
+    followed = [
+        _follow(sheet, claim, binding, pairs, moved)
+        for claim, binding in zip(sheet.claims, sheet.bound, strict=True)
+    ]
+    before = read(root / sheet.path)
+    after = _respelled(before, sheet.claims, [claim for claim, _ in followed])
+    bound = sheet.bind([claim for claim, _ in followed], [source for _, source in followed])
+    return Change(root / sheet.path, before, after) if after != before else None, bound
+
+
+def _follow(
+    sheet: Sheet,
+    claim: Claim,
+    binding: Binding | None,
+    pairs: list[tuple[Number, Number]],
+    moved: dict[str, dict[int, int]],
+) -> tuple[Claim, Source | None]:
+    """Give a claim as it should be written now, and what it quotes."""
+    number = claim.number
+    if binding and binding.text == number.text:
+        index = moved.get(binding.origin, {}).get(binding.index, binding.index)
+        source = sheet.sources.get((binding.origin, index))
+        if source and prose.fits(source, claim):
+            return claim, source
+        if source:
+            return rewritten(claim, spell(source.number, number)), source
+    constant = any(s.code or not s.script for s in sheet.distinct if prose.fits(s, claim))
+    became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
+    if len(became) == 1 and not constant:
+        claim = rewritten(claim, became.pop())
+    return claim, prose.choose(claim, sheet.distinct)
+
+
+def _respelled(text: str, old: Iterable[Claim], new: Iterable[Claim]) -> str:
+    lines = text.splitlines(keepends=True)
+    pairs = zip(old, new, strict=True)
+    for claim, now in sorted(pairs, key=lambda pair: pair[0].number.start, reverse=True):
         line = "".join(lines[claim.line - 1 : claim.line])
         start = _place(line, claim)
-        if number.text in fixed or start is None:
-            continue
-        became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
-        if len(became) == 1:
-            end = start + len(number.text)
-            lines[claim.line - 1] = line[:start] + became.pop() + line[end:]
-    after = "".join(lines)
-    return Change(path, markdown, after) if after != markdown else None
+        if start is not None and now.number.text != claim.number.text:
+            end = start + len(claim.number.text)
+            lines[claim.line - 1] = line[:start] + now.number.text + line[end:]
+    return "".join(lines)
 
 
 def _place(line: str, claim: Claim) -> int | None:
@@ -139,16 +174,23 @@ def old_and_new(result: Result) -> list[tuple[Number, Number]]:
     recorded, fresh = result.snippet.recorded or "", result.run.text
     if result.run.fault or not recorded or result.missing:
         return []
-    places = {old.start: new for old, new in compare.pairs(recorded, fresh) if old.kind != "mark"}
-    ends = {old.start + len(old.text): new for old, new in compare.pairs(recorded, fresh)}
+    aligned = [(old, new) for old, new in compare.pairs(recorded, fresh) if old.kind != "mark"]
+    starts = {old.start: new.start for old, new in aligned}
+    ends = {old.start + len(old.text): new.start + len(new.text) for old, new in aligned}
+    now = {(number.start, number.end): number for number in numbers(fresh)}
     found = []
     for old in numbers(recorded):
-        first, last = places.get(old.start), ends.get(old.end)
-        if first and last:
-            new = next(numbers(fresh[first.start : last.start + len(last.text)]), None)
-            if new:
-                found.append((old, Number(new.text, new.start, old.percent)))
+        new = now.get((starts.get(old.start, -1), ends.get(old.end, -1)))
+        if new:
+            found.append((old, new))
     return found
+
+
+def _moved(result: Result) -> dict[int, int]:
+    """Say which number of the fresh output stands where one of the recorded output stood."""
+    before = {old.start: i for i, old in enumerate(numbers(result.snippet.recorded or ""))}
+    after = {new.start: i for i, new in enumerate(numbers(result.run.text))}
+    return {before[old.start]: after[new.start] for old, new in old_and_new(result)}
 
 
 def _spelled(new: Number, like: Number) -> str:
@@ -168,7 +210,7 @@ def write(change: Change) -> None:
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             file.write(change.after)
-        os.chmod(temporary, path.stat().st_mode & 0o7777)
+        os.chmod(temporary, path.stat().st_mode & 0o7777 if path.exists() else 0o644)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
