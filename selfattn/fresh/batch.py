@@ -83,8 +83,11 @@ def _run_now(snippets: list[Snippet], settings: Settings) -> Iterable[tuple[Snip
         tqdm(total=len(snippets), unit="script", leave=False, disable=None, delay=2) as bar,
     ):
         root, preload, notices = settings.root, settings.preload, settings.notices
+        # Those that may take longest start first, or all would wait for the last one.
+        longest_first = sorted(snippets, key=lambda snippet: -snippet.timeout)
         futures: dict[Future[Run], Snippet] = {
-            executor.submit(run, snippet, root, preload, notices): snippet for snippet in snippets
+            executor.submit(run, snippet, root, preload, notices): snippet
+            for snippet in longest_first
         }
         pending = set(futures)
         try:

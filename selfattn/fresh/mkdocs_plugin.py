@@ -249,7 +249,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             self.faults += _order_faults(result.snippet, shown[name])
 
     def on_serve(self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Any) -> None:
-        """Watch the folders of all files that scripts read."""
+        """Get ready for edits: watch the folders of all files that scripts read."""
+        process.prepare(self.settings.preload)  # for the first edit
         root = self.settings.root
         read = {file for result in self.results.values() for file in result.run.files}
         for folder in sorted({(root / file).parent for file in read}):

@@ -43,12 +43,22 @@ def start(request: dict[str, Any], preload: tuple[str, ...]) -> Process:
         request: what worker.py takes.
         preload: modules the fork server has loaded before it forks.
     """
-    if not (hasattr(os, "fork") and hasattr(socket, "send_fds")):
+    if not _can_fork():
         return _plain(request)
     try:
         return _server(preload).start(request)
     except OSError:  # the server was ended from outside since it started the last script
         return _server(preload, afresh=True).start(request)
+
+
+def prepare(preload: tuple[str, ...]) -> None:
+    """Let the server load its modules now, so that the first script need not wait for them."""
+    if _can_fork():
+        _server(preload)
+
+
+def _can_fork() -> bool:
+    return hasattr(os, "fork") and hasattr(socket, "send_fds")
 
 
 def end(process: Process) -> bool:

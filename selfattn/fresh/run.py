@@ -107,7 +107,7 @@ def run(
 def circumstances(preload: tuple[str, ...]) -> Circumstances:
     """Describe this moment and this machine; loads none of the modules."""
     versions = {"Python": platform.python_version()}
-    for name in preload:
+    for name in dict.fromkeys(module.partition(".")[0] for module in preload):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

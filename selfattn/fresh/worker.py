@@ -16,6 +16,7 @@ import __future__
 import ast
 import atexit
 import contextlib
+import gc
 import hashlib
 import importlib
 import importlib.machinery
@@ -179,6 +180,7 @@ class Trace:
         self._files: dict[str, str | None] = {}
         self._written: set[str] = set()
         self._busy = threading.local()
+        self._preloaded = frozenset(sys.modules)  # none of the project's
 
     def start(self) -> None:
         sys.addaudithook(self._audit)
@@ -196,8 +198,8 @@ class Trace:
 
     def files(self) -> dict[str, str | None]:
         """Every file that counts, relative to the root where it lies inside."""
-        for module in list(sys.modules.values()):
-            path = getattr(module, "__file__", None)
+        for name, module in list(sys.modules.items()):
+            path = getattr(module, "__file__", None) if name not in self._preloaded else None
             # Some modules carry a made-up file name.
             if isinstance(path, str) and os.path.isabs(path) and os.path.isfile(path):
                 self._note(path)
@@ -253,6 +255,7 @@ def serve(control: socket.socket, preload: list[str]) -> None:
             importlib.import_module(name)
         except ImportError:
             continue  # the script that needs it says so
+    gc.freeze()  # or each child's garbage collector would touch, and so copy, all that is preloaded
     wake, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
