@@ -1,4 +1,4 @@
-"""The one verdict on a script, for the pages, for pytest and for the command line."""
+"""The verdict on a script, one for the pages, for pytest and for the command line."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +7,7 @@ from selfattn.fresh import compare
 from selfattn.fresh.batch import Result
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.page import fences
+from selfattn.fresh.snippet import Snippet
 
 UPDATE = "selfattn update"
 """The command that mends a recorded output."""
@@ -49,6 +50,33 @@ def _missing(result: Result, page: str) -> Fault:
         known = "no output was ever recorded"
     message = f"could not run, as it needs {names}; {known}"
     return Fault(result.snippet.path, 1, message, page=page)
+
+
+def order_faults(snippet: Snippet, shown: list[tuple[Path, int, str]]) -> list[Fault]:
+    """Find what is wrong with how pages show a script: each section once, on one page, in order.
+
+    Args:
+        snippet: the script.
+        shown: page, line and section of every block that shows it, in the order of the pages.
+    """
+    faults = []
+    names = [section.name for section in snippet.sections]
+    last = -1
+    for path, line, section in shown:
+        place = names.index(section)
+        if path != shown[0][0]:
+            message = f"{snippet.path} belongs to {shown[0][0]}; a script is shown by one page"
+            faults.append(Fault(path, line, message))
+        elif place <= last:
+            before = names[last]
+            message = f"section {section!r} of {snippet.path} must not come after {before!r}"
+            faults.append(Fault(path, line, message))
+        last = max(last, place)
+    for unseen in snippet.shown:
+        if unseen.name not in {name for _, _, name in shown}:
+            message = "no page shows this section; show it, or let its name end in -check"
+            faults.append(Fault(snippet.path, unseen.first, message, unseen.name))
+    return faults
 
 
 def owners(docs: Path, root: Path) -> dict[str, str]:

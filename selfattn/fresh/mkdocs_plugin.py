@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import markdown_exec
 from markdown import Markdown  # type: ignore[import-untyped]
-from markupsafe import Markup
 from mkdocs.config import config_options, load_config
 from mkdocs.config.base import Config
 from mkdocs.config.defaults import MkDocsConfig
@@ -26,17 +25,14 @@ from selfattn.fresh import bindings, process, prose, report
 from selfattn.fresh import page as pages
 from selfattn.fresh.batch import Result, run_all
 from selfattn.fresh.cache import Cache
-from selfattn.fresh.check import UPDATE, judge, owners
+from selfattn.fresh.check import judge, order_faults, owners
 from selfattn.fresh.fault import Fault, Stale
-from selfattn.fresh.run import Output
+from selfattn.fresh.render import FOR_CODE, Blocks
 from selfattn.fresh.settings import Need, Settings
-from selfattn.fresh.sheet import Sheet, printed
+from selfattn.fresh.sheet import Sheet
 from selfattn.fresh.snippet import Snippet, SnippetError, parse
 
 log = logging.getLogger("mkdocs.plugins.fresh")
-
-FOR_CODE = ("pymdownx.superfences", "pymdownx.highlight")
-"""The Markdown extensions that blocks of code need, of all that a site has."""
 
 
 class NeedConfig(Config):
@@ -86,8 +82,9 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     def on_config(self, config: MkDocsConfig) -> None:
         self.settings = self._settings(config)
         self.faults, self.results, self.sheets = [], {}, {}
-        self._markdown = Markdown(extensions=FOR_CODE, extension_configs=config.mdx_configs)
-        markdown_exec.formatters[pages.LANGUAGE] = self._format
+        markdown = Markdown(extensions=FOR_CODE, extension_configs=config.mdx_configs)
+        blocks = Blocks(markdown, self.settings, self.results)
+        markdown_exec.formatters[pages.LANGUAGE] = blocks.render
         folder = str(self.settings.root / self.settings.snippets)
         if folder not in config.watch:
             config.watch.append(folder)
@@ -119,7 +116,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         snippets = self._read(shown)
         self._corpus = settings.describe()
         cache = self._cache()
-        self.results = run_all(snippets, settings, cache)
+        self.results.update(run_all(snippets, settings, cache))
         folder = settings.root / settings.snippets
         self.bindings, faults = bindings.load(folder, settings.root)
         self.faults += faults
@@ -246,7 +243,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             for script, section, line in sheet.shown:
                 shown[script].append((sheet.path, line, section))
         for name, result in self.results.items():
-            self.faults += _order_faults(result.snippet, shown[name])
+            self.faults += order_faults(result.snippet, shown[name])
 
     def on_serve(self, server: LiveReloadServer, *, config: MkDocsConfig, builder: Any) -> None:
         """Get ready for edits: watch the folders of all files that scripts read."""
@@ -259,77 +256,6 @@ class FreshPlugin(BasePlugin[FreshConfig]):
 
     def on_shutdown(self) -> None:
         process.close()
-
-    def _format(self, **options: Any) -> Markup:
-        """Render an executed fence: markdown-exec shows source and output, figures follow."""
-        extra = options.pop("extra", {})
-        script, section = options["session"], extra.pop("section", "")
-        output, notes = self._output(script, section)
-        if not output.text:
-            options["result"] = ""  # no empty box
-        html: str
-        if options["source"].startswith("tabbed") or (output.text and not options["result"]):
-            html = markdown_exec.base_format(
-                language=pages.LANGUAGE, run=lambda code, **_: output.text, extra=extra, **options
-            )
-        else:
-            html = self._code_blocks(output.text, extra, **options)
-        return Markup(report.executed(html, prose.anchor(script, section), output, notes))
-
-    def _code_blocks(
-        self, text: str, extra: dict[str, str], *, code: str, source: str, result: str, **_: Any
-    ) -> str:
-        """Do what `base_format` does, where all there is to show is code.
-
-        It makes a Markdown instance with all of the site's extensions for each fence, which would
-        take longer than all else this plugin does.
-        """
-        markdown = markdown_exec.code_block(result, text) if result else ""
-        if source:
-            markdown = markdown_exec.add_source(
-                source=code,
-                location=source,
-                output=markdown,
-                language=pages.LANGUAGE,
-                tabs=("", ""),
-                **extra,
-            )
-        return str(self._markdown.reset().convert(markdown))
-
-    def _output(self, script: str, name: str) -> tuple[Output, list[str]]:
-        result = self.results.get(script)
-        section = result.snippet.section(name) if result else None
-        if result is None or section is None:
-            return Output("nothing ran: see the errors of this build\n"), []
-        if result.missing:
-            text = printed(result, section)
-            return Output(text), [report.missing(result, self.settings)] if text else []
-        output = result.run.outputs.get(name)
-        if output is None:
-            return Output(f"{result.run.fault}\n"), []
-        new = result.snippet.recorded is None and output.text
-        return output, [f"Not recorded yet: {UPDATE} {result.snippet.path}"] if new else []
-
-
-def _order_faults(snippet: Snippet, shown: list[tuple[Path, int, str]]) -> list[Fault]:
-    faults = []
-    names = [section.name for section in snippet.sections]
-    last = -1
-    for path, line, section in shown:
-        place = names.index(section)
-        if path != shown[0][0]:
-            message = f"{snippet.path} belongs to {shown[0][0]}; a script is shown by one page"
-            faults.append(Fault(path, line, message))
-        elif place <= last:
-            before = names[last]
-            message = f"section {section!r} of {snippet.path} must not come after {before!r}"
-            faults.append(Fault(path, line, message))
-        last = max(last, place)
-    for unseen in snippet.shown:
-        if unseen.name not in {name for _, _, name in shown}:
-            message = "no page shows this section; show it, or let its name end in -check"
-            faults.append(Fault(snippet.path, unseen.first, message, unseen.name))
-    return faults
 
 
 def load(config_file: Path) -> tuple[MkDocsConfig, FreshPlugin]:
