@@ -5,7 +5,8 @@ A result is found again only if all of this is as it was:
 - the script's text and its time limit,
 - every file of the project and every data file that the run opened, by checksum, and the absence
   of those that it looked for in vain,
-- Python, every installed distribution's version, what the environment's path files add,
+- Python, every installed distribution (its version and when it was installed), what the
+  environment's path files add,
 - the operating system, the processor's kind and its instruction sets,
 - the site's fingerprint, and the worker that ran it.
 
@@ -117,12 +118,21 @@ def environment() -> str:
     for folder in filter(os.path.isdir, sys.path):
         for name in sorted(os.listdir(folder)):
             if name.endswith((".dist-info", ".egg-info")):
-                parts.append(name)
+                parts += [name, _installed(Path(folder, name, "RECORD"))]
             elif name.endswith(".pth"):
                 parts.append(Path(folder, name).read_text(encoding="utf-8", errors="replace"))
     parts += [_processor(), os.environ.get("ATEN_CPU_CAPABILITY", "")]
     parts.append(WORKER.read_text(encoding="utf-8"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _installed(record: Path) -> str:
+    """Tell one installation of a version from another."""
+    try:
+        known = record.stat()
+    except OSError:
+        return ""
+    return f"{known.st_size} {known.st_mtime_ns}"
 
 
 def _processor() -> str:

@@ -78,25 +78,19 @@ def check_command(args: argparse.Namespace) -> int:
 
 
 def update_command(args: argparse.Namespace) -> int:
-    """Update; 0 when everything asked for is recorded now, 1 when something cannot be."""
-    from selfattn.fresh.update import write
-
+    """Update; 0 when everything asked for is true now, 1 when something is not."""
     outcome = build(args.config_file, args.paths, cached=False)
     changes, faults = plan(outcome)
     root = outcome.plugin.settings.root
     if not args.json:
         for change in changes:
             print(change.diff(root))
-    if not args.dry_run:
-        # Pages, scripts, bindings: if this is ended in between, what is left leads to the rest.
-        for change in reversed(list(changes)):
-            try:
-                write(change)
-            except OSError as error:
-                changes.remove(change)
-                message = f"could not be written and is as it was: {error}"
-                faults.append(Fault(change.path.relative_to(root), 1, message))
     changed = {change.path.relative_to(root) for change in changes}
+    if not args.dry_run:
+        unwritten = _write(changes, root)
+        changed -= {fault.path for fault in unwritten}
+        # What is still wrong now, no change of ours could mend.
+        faults = [*unwritten, *build(args.config_file, args.paths, cached=True).faults]
     verb = "would change" if args.dry_run else "updated"
     if args.json:
         listed = [str(path) for path in sorted(changed)]
@@ -107,6 +101,21 @@ def update_command(args: argparse.Namespace) -> int:
         for fault in faults:
             print(f"\n{fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def _write(changes: list[Any], root: Path) -> list[Fault]:
+    """Write files, each whole or not at all; say which could not be written."""
+    from selfattn.fresh.update import write
+
+    faults = []
+    # Pages, scripts, bindings: if this is ended in between, what is left leads to the rest.
+    for change in reversed(changes):
+        try:
+            write(change)
+        except OSError as error:
+            message = f"could not be written and is as it was: {error}"
+            faults.append(Fault(change.path.relative_to(root), 1, message))
+    return faults
 
 
 def plan(outcome: Outcome) -> tuple[list[Any], list[Fault]]:
@@ -167,8 +176,7 @@ def build(config_file: Path, paths: Iterable[Path], *, cached: bool) -> Outcome:
         asked += [path for pair in shown.items() for path in pair]
         outcome = Outcome(plugin)
         if not cached:
-            plugin.remember = bool(asked)
-            plugin.afresh = {script.stem for script in shown}
+            plugin.afresh = {script.stem for script in shown} if asked else None
         with tempfile.TemporaryDirectory(prefix="fresh-site-") as folder:
             config.site_dir = folder
             config.plugins.on_startup(command="build", dirty=False)
@@ -184,9 +192,13 @@ def build(config_file: Path, paths: Iterable[Path], *, cached: bool) -> Outcome:
     finally:
         logger.removeHandler(warnings)
     everything = [s.path for s in plugin.sheets.values()]
-    everything += sorted(Path(plugin.settings.snippets).glob("*.md")) if not asked else []
+    found = (root / plugin.settings.snippets).glob("*.md")
+    everything += [path.relative_to(root) for path in found]
     everything += [r.snippet.path for r in plugin.results.values()]
     outcome.files = sorted({p for p in everything if not asked or _wanted(p, asked)})
+    for path in asked:
+        if not any(_wanted(one, [path]) for one in outcome.files):
+            raise WrongUse(f"{path} is neither a page nor a script of this site, and holds none")
     outcome.faults = [f for f in plugin.faults if not asked or _wanted(f.path, asked)]
     outcome.problems += [] if asked else warnings.texts
     return outcome
@@ -236,6 +248,10 @@ def _shown(asked: list[Path], plugin: "FreshPlugin") -> dict[Path, Path]:
 
 
 def _note(outcome: Outcome, path: Path) -> str:
+    for sheet in outcome.plugin.sheets.values():
+        loose = sum(binding is None for binding in sheet.bound)
+        if sheet.path == path and loose:
+            return f" ({loose} number(s) not bound yet: selfattn update {path})"
     for result in outcome.plugin.results.values():
         if result.snippet.path == path and result.missing:
             return f" (not run: needs {', '.join(result.missing)})"

@@ -107,6 +107,15 @@ def with_marks(recorded: str, fresh: str) -> str:
     return _rewrite(recorded, fresh, spell)
 
 
+def without_marks(recorded: str) -> str:
+    """Put one plain number in each mark's place: its centre, or 0 for any."""
+
+    def plain(mark: "re.Match[str]") -> str:
+        return mark["centre"] or "0"
+
+    return re.sub(_MARK, plain, recorded)
+
+
 def diff(recorded: str, fresh: str, name: str) -> str:
     """Give a unified diff, without a final line break, of what really changed."""
     old, new = _old_and_new(recorded, fresh)

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,8 +60,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     """Connects pages to scripts; see the module's docstring.
 
     Attributes:
-        remember: whether results come from the cache; the command line turns it off.
-        afresh: names of scripts that run even so; None means none, or all without the cache.
+        afresh: names of scripts whose results do not come from the cache; None means all.
         faults: of the last build.
         results: of the last build, by script.
         sheets: of the last build, by page.
@@ -68,8 +68,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     """
 
     def __init__(self) -> None:
-        self.remember = True
-        self.afresh: set[str] = set()
+        self.afresh: set[str] | None = set()
         self.faults: list[Fault] = []
         self.results: dict[str, Result] = {}
         self.sheets: dict[str, Sheet] = {}
@@ -80,6 +79,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         self._serving = command == "serve"
 
     def on_config(self, config: MkDocsConfig) -> None:
+        if "markdown-exec" not in config.plugins:
+            raise PluginError("`fresh` needs the plugin `markdown-exec` before it in mkdocs.yml")
         self.settings = self._settings(config)
         self.faults, self.results, self.sheets = [], {}, {}
         markdown = Markdown(extensions=FOR_CODE, extension_configs=config.mdx_configs)
@@ -115,7 +116,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         shown = owners(settings.root / settings.docs, settings.root)
         snippets = self._read(shown)
         self._corpus = settings.describe()
-        cache = self._cache()
+        cache = self._cache(snippets)
         self.results.update(run_all(snippets, settings, cache))
         folder = settings.root / settings.snippets
         self.bindings, faults = bindings.load(folder, settings.root)
@@ -125,13 +126,12 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             if fault:
                 self.faults.append(fault)
 
-    def _cache(self) -> Cache | None:
-        if not self.remember:
-            return None
-        folder = self.settings.root / self.settings.cache
-        settings = self.settings  # what they let pass may not be let pass any more
+    def _cache(self, snippets: list[Snippet]) -> Cache:
+        settings = self.settings
+        # With the notices: what they let pass may not be let pass any more.
         fingerprint = json.dumps([self._corpus, settings.notices, settings.preload])
-        return Cache(folder, settings.root, fingerprint, skip=self.afresh)
+        skip = self.afresh if self.afresh is not None else {s.name for s in snippets}
+        return Cache(settings.root / settings.cache, settings.root, fingerprint, skip)
 
     def _read(self, shown: dict[str, str]) -> list[Snippet]:
         """Read all scripts; those that no page shows are faults, and do not run."""
@@ -163,6 +163,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             line = above + fence.first + 1
             if problem := self._problem(fence, fence.first in hidden):
                 sheet.faults.append(Fault(path, line, problem))
+                sheet.broken = sheet.broken or fence.executed
             elif fence.executed:
                 sheet.shown.append((fence.script, fence.section, line))
         return pages.fill(prose.mark(markdown, above, sheet.claims), self._code)
@@ -216,15 +217,20 @@ class FreshPlugin(BasePlugin[FreshConfig]):
                 grounded.append((claim.number.text, source))
             elif index not in in_code and sheet.complete:
                 sheet.faults.append(sheet.ungrounded(claim, binding))
-        sheet.faults += sheet.alt_faults()
+        sheet.faults += [*sheet.alt_faults(), *_unrendered(sheet, html)]
         self.faults += sheet.faults
         results = [self.results[script] for script in sheet.scripts]
         end = report.provenance(results, grounded, len(sheet.shown), self._corpus)
         return html + end if not self._serving else self._banner(sheet) + html + end
 
     def _banner(self, sheet: Sheet) -> str:
-        scripts = {self.results[script].snippet.path for script in sheet.scripts}
-        return report.banner(f for f in self.faults if f.path == sheet.path or f.path in scripts)
+        """Tell of the page's own faults, its scripts', and those of no page at all."""
+        named = {
+            Path(self.settings.snippets, f"{fence.script}.md") for fence in pages.fences(sheet.text)
+        }
+        others = {Path(self.settings.snippets, bindings.FILE)}
+        ours = {sheet.path, *named, *others}
+        return report.banner(fault for fault in self.faults if fault.path in ours)
 
     def on_env(self, env: Any, *, config: MkDocsConfig, files: Files) -> None:
         """End the build if anything went wrong. While serving, the pages say it instead."""
@@ -256,6 +262,17 @@ class FreshPlugin(BasePlugin[FreshConfig]):
 
     def on_shutdown(self) -> None:
         process.close()
+
+
+def _unrendered(sheet: Sheet, html: str) -> Iterator[Fault]:
+    """Find the fences that Markdown took for something else, so that nothing executed them."""
+    for script, section, line in sheet.shown:
+        if html.count(f'id="{prose.anchor(script, section)}"') != 1:
+            message = (
+                "this fence was not rendered as one: it must not be indented outside of a list or "
+                "a block, and must be closed by as many ticks as it was opened with"
+            )
+            yield Fault(sheet.path, line, message, section)
 
 
 def load(config_file: Path) -> tuple[MkDocsConfig, FreshPlugin]:

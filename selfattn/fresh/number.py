@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from functools import cached_property
 
+# A unit may follow without a space, as in 77ms or 0.5x; any other letter makes it part of a word.
+_UNIT = r"(?=(?:x|s|ms|[kMGT]?i?B|[kKMGT]|px|d)\b)"
 _NUMBER = re.compile(
     r"(?<![\w.])(?P<sign>(?<![)\]])[-+])?"
-    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?)"
-    r"(?P<exponent>[eE][-+]?\d+)?(?!\w)(?!\.\d)(?P<percent>[ \u00a0\u202f]?%)?"
+    r"(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\d,])|\d+(?:\.\d+)?|\.\d+)"
+    rf"(?P<exponent>[eE][-+]?\d+)?(?:(?!\w)|{_UNIT})(?!\.\d)(?P<percent>[ \u00a0\u202f]?%)?"
 )
 
 

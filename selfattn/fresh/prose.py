@@ -24,16 +24,26 @@ _OPEN, _SEPARATOR, _CLOSE = "\ue000", "\ue001", "\ue002"
 _ZERO = 0xE010
 _MARK = re.compile(f"{_OPEN}([\ue010-\ue019]+){_SEPARATOR}(.*?){_CLOSE}")
 
-_HEADING = re.compile(r"#{1,6} ")
+# Also in a quote, a list or a block that is set in.
+_HEADING = re.compile(r"[\s>*+-]*(?:\d+\.\s+)?#{1,6} ")
+_UNDERLINE = re.compile(r"\s*(?:=+|-+)\s*")
+_LIST_NUMBER = re.compile(r"^[\s>]*\d+[.)](?=\s)")
+_LIST_ITEM = re.compile(r"[\s>]*(?:\d+[.)]|[*+-])\s")
+_SPOKEN = re.compile(r"""\b(?:alt|title)=(?:"[^"]*"|'[^']*')""")  # attributes that are prose
 _UNJUDGED = re.compile(
     r"`#!math [^`]*`"
-    r"|\[[^\]]*\]\((?:https?:)?//[^)]*\)"  # a link to another site, text and all
-    r"|\]\([^)\s]*|<[^>]*>|\]: .*$"  # addresses, tags
-    r"|\{\{.*?\}\}|\{:?[ .#][^}]*\}"  # what the build fills in, attribute lists
-    r"|^\s*\d+\.(?=\s)|^#+ \d+(?:\.\d+)*\.?(?=\s)"  # numbering
-    r"|\b\d{4}-\d\d(?:-\d\d)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"  # dates, times
-    r"|(?<=[(, ])(?:19|20)\d\d(?=[),])"  # a year in brackets
-    r"|\b\d+(?:\.\d+){2,}\w*|(?i:\b(?:python|torch|pytorch|version) )\d+(?:\.\d+)*\+?"  # versions
+    r"|(?<!!)\[[^\]]*\]\((?:https?:)?//[^)]*\)"  # a link to another site, text and all
+    r"|\]\([^)\s]*|^\s*\[[^\]]+\]:\s+\S+|\]\[[^\]]*\]|\[\^[^\]]*\]"  # addresses, references
+    r"|</?[A-Za-z][^>]*>|<https?:[^>]*>|&\#?\w+;"  # tags, entities
+    r"|\{\{.*?\}\}|\{:?\s*[.\#][^}]*\}|\{:?\s*[A-Za-z][\w-]*=[^}]*\}"  # filled in, attributes
+    r"|^\#+ [1-9]\d?(?:\.\d\d?)*\.?(?=\s+[A-Z])"  # the numbering of headings
+    r"|\b(?:19|20)\d\d-(?:0[1-9]|1[0-2])(?:-[0-3]\d)?\b"  # dates
+    r"|\b[0-5]?\d:[0-5]\d(?::[0-5]\d)?\b"  # times
+    r"|(?<=\()(?:19|20)\d\d(?=\))|(?<=, )(?:19|20)\d\d(?=\))"  # a year in brackets
+    r"|\b\d+(?:\.\d+){2,}\w*|(?i:\b(?:python|torch|pytorch|version) )\d+(?:\.\d+)+\+?"  # versions
+)
+_PIECES = re.compile(
+    r"(<pre[\s>].*?</pre>|<script[\s>].*?</script>|<style[\s>].*?</style>|<[^<>]*>)", re.DOTALL
 )
 _CODE_WITH_LANGUAGE = re.compile(r"`#![^`]*`")
 
@@ -109,11 +119,13 @@ def claims(markdown: str, above: int) -> list[Claim]:
         if not written:  # as on most lines, and the rest is slow
             continue
         apart = _spans(_CODE_WITH_LANGUAGE, text)
-        heading = bool(_HEADING.match(text))
-        skipped = _spans(_UNJUDGED, text)
+        heading = bool(_HEADING.match(text) or _UNDERLINE.fullmatch("".join(lines[i + 1 : i + 2])))
+        spoken = _spans(_SPOKEN, text)
+        skipped = [*_spans(_UNJUDGED, text), *_numbering(lines, i)]
         for number in written:
-            if not _within(number.start, skipped):
-                marked = not heading and not _within(number.start, apart)
+            said = _within(number.start, spoken)
+            if said or not _within(number.start, skipped):
+                marked = not heading and not said and not _within(number.start, apart)
                 found.append(Claim(number, above + i + 1, marked))
     return found
 
@@ -127,9 +139,13 @@ def described(meta: Mapping[str, Any], front: str) -> list[Claim]:
     """
     found = []
     for key in ("title", "description"):
+        at = max(front.find(f"{key}:"), 0)
         for number in numbers(str(meta.get(key, ""))):
-            line = front[: max(front.find(number.text), 0)].count("\n") + 1
-            found.append(Claim(number, line, marked=False))
+            at = max(front.find(number.text, at), at)
+            start = at - (front.rfind("\n", 0, at) + 1)
+            here = Number(number.text, start, number.percent)
+            found.append(Claim(here, front.count("\n", 0, at) + 1, marked=False))
+            at += len(number.text)
     return found
 
 
@@ -155,10 +171,10 @@ def place(html: str, show: Callable[[int, str], str]) -> tuple[str, set[int]]:
     """
     in_code: set[int] = set()
     pieces = []
-    for piece in re.split(r"(<pre[\s>].*?</pre>|<[^<>]*>)", html, flags=re.DOTALL):
+    for piece in _PIECES.split(html):
         if _OPEN not in piece:  # as in most
             pieces.append(piece)
-        elif piece.startswith("<pre"):
+        elif piece.startswith(("<pre", "<script", "<style")):
             in_code |= {_index(found) for found in _MARK.finditer(piece)}
             pieces.append(strip(piece))
         elif piece.startswith("<"):
@@ -189,7 +205,8 @@ def choose(claim: Claim, sources: Iterable[Source]) -> Source | None:
 def fits(source: Source, claim: Claim) -> bool:
     """Tell whether a source grounds a claim."""
     if source.code or not source.script:
-        return source.number.value == claim.number.value
+        number, written = source.number, claim.number
+        return number.value == written.value and number.percent == written.percent
     return grounds(source.number, claim.number)
 
 
@@ -230,6 +247,12 @@ def _without_comments(lines: list[str]) -> list[str]:
     text = "\n".join(lines)
     blank = re.sub(r"<!--.*?-->", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.DOTALL)
     return blank.split("\n")
+
+
+def _numbering(lines: list[str], i: int) -> list[tuple[int, int]]:
+    """The number of a list item; a sentence that happens to break before a number has none."""
+    begins = i == 0 or not lines[i - 1].strip() or _LIST_ITEM.match(lines[i - 1])
+    return _spans(_LIST_NUMBER, lines[i]) if begins else []
 
 
 def _spans(pattern: "re.Pattern[str]", text: str) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ from selfattn.fresh import page as pages
 from selfattn.fresh import prose, report
 from selfattn.fresh.batch import Result
 from selfattn.fresh.check import UPDATE
+from selfattn.fresh.printed import printed
 from selfattn.fresh.run import Output
 from selfattn.fresh.settings import Settings
-from selfattn.fresh.sheet import printed
 
 FOR_CODE = ("pymdownx.superfences", "pymdownx.highlight")
 """The Markdown extensions that blocks of code need, of all that a site has."""

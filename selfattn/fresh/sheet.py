@@ -1,5 +1,6 @@
 """What is known of one page while it is built: its numbers, and what they may come from."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,8 +13,8 @@ from selfattn.fresh.bindings import Binding
 from selfattn.fresh.check import UPDATE
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.number import numbers
+from selfattn.fresh.printed import count, spelled
 from selfattn.fresh.prose import Claim, Source
-from selfattn.fresh.snippet import Section
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Sheet:
         shown: script, section and line of each block that shows a section.
         results: of the scripts, by name.
         known: the page's bindings.
+        broken: whether it has a fence that cannot be executed.
         faults: what is wrong with it.
     """
 
@@ -38,6 +40,7 @@ class Sheet:
     shown: list[tuple[str, str, int]] = field(default_factory=list)
     results: Mapping[str, Result] = field(default_factory=dict)
     known: Sequence[Binding] = ()
+    broken: bool = False
     faults: list[Fault] = field(default_factory=list)
 
     @property
@@ -47,7 +50,8 @@ class Sheet:
     @property
     def complete(self) -> bool:
         """Whether all its scripts came to their end, so that all they print is known."""
-        return not any(self.results[script].run.fault for script in self.scripts)
+        failed = any(self.results[script].run.fault for script in self.scripts)
+        return not failed and not self.broken
 
     @cached_property
     def claims(self) -> list[Claim]:
@@ -72,10 +76,11 @@ class Sheet:
         lines = {(script, section): line for script, section, line in self.shown}
         for script in self.scripts:
             result = self.results[script]
+            written = iter(spelled(result))
             at = 0
             for section in result.snippet.sections:
                 line = lines.get((script, section.name), -1)
-                for number in numbers(printed(result, section)):
+                for number in itertools.islice(written, count(result, section)):
                     found.append(Source(number, script, section.name, line, index=at))
                     at += 1
                 if line >= 0:
@@ -99,7 +104,13 @@ class Sheet:
         if binding is None:
             return prose.choose(claim, self.distinct)
         source = self.sources.get((binding.origin, binding.index))
-        return source if source and prose.fits(source, claim) else None
+        if source and prose.fits(source, claim):
+            return source
+        if source is None or (source.script and not source.code):
+            return None
+        # Code is quoted by what it says; a number that is new in it moves the others.
+        same = (s for s in self.distinct if s.origin == binding.origin)
+        return prose.choose(claim, same)
 
     def ungrounded(self, claim: Claim, binding: Binding | None) -> Fault:
         """Say that nothing grounds a claim, or not the number that it is bound to."""
@@ -125,29 +136,28 @@ class Sheet:
             for figure in output.figures if section and output else ():
                 for number in numbers(figure.alt):
                     claim = Claim(number, section.first if section else 1)
-                    if not prose.choose(claim, self.distinct):
+                    # The words stand in the code themselves, so that is no ground for them.
+                    if not prose.choose(claim, [s for s in self.distinct if not s.code]):
                         path = result.snippet.path
                         found.append(prose.ungrounded(claim, self.distinct, path))
         return found
 
     def bind(self, claims: Sequence[Claim], sources: Sequence[Source | None]) -> list[Binding]:
-        """Bind claims, as many as the page has and in their order, to their sources."""
-        return [
-            Binding(context, claim.number.text, source.origin, source.index)
-            for context, claim, source in zip(self.contexts, claims, sources, strict=True)
-            if source
-        ]
+        """Bind claims, as many as the page has and in their order, to their sources.
+
+        One without a source keeps the binding it had.
+        """
+        found = []
+        for context, claim, source, known in zip(
+            self.contexts, claims, sources, self.bound, strict=True
+        ):
+            if source:
+                found.append(Binding(context, claim.number.text, source.origin, source.index))
+            elif known:
+                found.append(known)
+        return found
 
 
 def rewritten(claim: Claim, text: str) -> Claim:
     """The same claim with another number in its place."""
     return replace(claim, number=replace(claim.number, text=text))
-
-
-def printed(result: Result, section: Section) -> str:
-    """What a section printed, or what is recorded where it could not run."""
-    if result.missing:  # which section printed what is not known
-        last = section == result.snippet.shown[-1]
-        return (result.snippet.recorded or "") if last else ""
-    output = result.run.outputs.get(section.name)
-    return output.text if output else ""

@@ -16,6 +16,7 @@ from selfattn.fresh.batch import Result
 from selfattn.fresh.bindings import Binding
 from selfattn.fresh.fault import Fault
 from selfattn.fresh.number import Number, grounds, numbers, spell
+from selfattn.fresh.printed import Pair, aligned
 from selfattn.fresh.prose import Claim, Source
 from selfattn.fresh.sheet import Sheet, rewritten
 from selfattn.fresh.snippet import EXPECTED, Snippet, SnippetError, parse
@@ -99,9 +100,10 @@ def _with_output(before: str, snippet: Snippet, text: str) -> str:
 def rewrite(sheet: Sheet, root: Path) -> tuple[Change | None, list[Binding]]:
     """Let the numbers of a page follow what they quote, and bind them all to it.
 
-    A number that is bound becomes what its source is now, unless the author has changed it. One
-    that is not is rewritten when everything its scripts used to print that could have grounded it
-    has become one and the same other number.
+    A number that is bound becomes what now stands where its source stood, unless the author has
+    changed it. One that is not is rewritten when everything its scripts used to print that could
+    have grounded it has become one and the same other number. Where neither is clear, number and
+    binding are left, for the check to complain of.
 
     Args:
         sheet: the page; its scripts' files are not yet updated.
@@ -110,13 +112,12 @@ def rewrite(sheet: Sheet, root: Path) -> tuple[Change | None, list[Binding]]:
     Returns:
         The change of the page, if there is any, and its new bindings.
     """
-    if not sheet.complete:  # what its numbers would be is not known
-        return None, list(sheet.known)
     results = [sheet.results[script] for script in sheet.scripts]
-    pairs = [pair for result in results for pair in old_and_new(result)]
-    moved = {result.snippet.name: _moved(result) for result in results}
+    if not sheet.complete or any(result.missing for result in results):
+        return None, list(sheet.known)  # what its numbers would be is not known
+    moved = {result.snippet.name: aligned(result) for result in results if _changes(result)}
     followed = [
-        _follow(sheet, claim, binding, pairs, moved)
+        _follow(sheet, claim, binding, moved)
         for claim, binding in zip(sheet.claims, sheet.bound, strict=True)
     ]
     before = read(root / sheet.path)
@@ -125,25 +126,35 @@ def rewrite(sheet: Sheet, root: Path) -> tuple[Change | None, list[Binding]]:
     return Change(root / sheet.path, before, after) if after != before else None, bound
 
 
+def _changes(result: Result) -> bool:
+    recorded = result.snippet.recorded
+    return recorded is None or not compare.same(recorded, result.run.text)
+
+
 def _follow(
-    sheet: Sheet,
-    claim: Claim,
-    binding: Binding | None,
-    pairs: list[tuple[Number, Number]],
-    moved: dict[str, dict[int, int]],
+    sheet: Sheet, claim: Claim, binding: Binding | None, moved: dict[str, list[Pair]]
 ) -> tuple[Claim, Source | None]:
     """Give a claim as it should be written now, and what it quotes."""
     number = claim.number
-    if binding and binding.text == number.text:
-        index = moved.get(binding.origin, {}).get(binding.index, binding.index)
-        source = sheet.sources.get((binding.origin, index))
-        if source and prose.fits(source, claim):
+    if binding and binding.text == number.text and binding.origin in moved:
+        pairs = moved[binding.origin]
+        pair = next((p for p in pairs if p.old_index == binding.index), None)
+        if pair is None or not grounds(pair.old, number):
+            return claim, None  # what it quoted is gone
+        source = sheet.sources[binding.origin, pair.new_index]
+        became = {_spelled(p.new, number) for p in pairs if p.old.text == pair.old.text}
+        if prose.fits(source, claim):
             return claim, source
-        if source:
-            return rewritten(claim, spell(source.number, number)), source
+        if len(became) > 1:  # it may as well have quoted another that was the same
+            return claim, None
+        return rewritten(claim, spell(source.number, number)), source
+    if binding and (quoted := sheet.choose(claim, binding)):
+        return claim, quoted
     constant = any(s.code or not s.script for s in sheet.distinct if prose.fits(s, claim))
-    became = {_spelled(new, number) for old, new in pairs if grounds(old, number)}
-    if len(became) == 1 and not constant:
+    pairs = [p for found in moved.values() for p in found if not p.marked]
+    still = [s for s in sheet.distinct if s.script not in moved and prose.fits(s, claim)]
+    became = {_spelled(p.new, number) for p in pairs if grounds(p.old, number)}
+    if len(became) == 1 and not constant and not still:
         claim = rewritten(claim, became.pop())
     return claim, prose.choose(claim, sheet.distinct)
 
@@ -167,30 +178,6 @@ def _place(line: str, claim: Claim) -> int | None:
         return claim.number.start
     # In front matter a number's place counts in its value, not in its line.
     return starts[0] if starts and not claim.marked else None
-
-
-def old_and_new(result: Result) -> list[tuple[Number, Number]]:
-    """Pair the numbers of the recorded output with those that stand at their places now."""
-    recorded, fresh = result.snippet.recorded or "", result.run.text
-    if result.run.fault or not recorded or result.missing:
-        return []
-    aligned = [(old, new) for old, new in compare.pairs(recorded, fresh) if old.kind != "mark"]
-    starts = {old.start: new.start for old, new in aligned}
-    ends = {old.start + len(old.text): new.start + len(new.text) for old, new in aligned}
-    now = {(number.start, number.end): number for number in numbers(fresh)}
-    found = []
-    for old in numbers(recorded):
-        new = now.get((starts.get(old.start, -1), ends.get(old.end, -1)))
-        if new:
-            found.append((old, new))
-    return found
-
-
-def _moved(result: Result) -> dict[int, int]:
-    """Say which number of the fresh output stands where one of the recorded output stood."""
-    before = {old.start: i for i, old in enumerate(numbers(result.snippet.recorded or ""))}
-    after = {new.start: i for i, new in enumerate(numbers(result.run.text))}
-    return {before[old.start]: after[new.start] for old, new in old_and_new(result)}
 
 
 def _spelled(new: Number, like: Number) -> str:
