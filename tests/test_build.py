@@ -158,3 +158,57 @@ def test_a_picture_needs_words() -> None:
 
     with pytest.raises(ValueError, match="alt text"):
         show("<b></b>", alt=" ")
+
+
+FENCE = '```python exec="on" source="above" result="text" session="small"\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (FENCE, FENCE.replace("```", "    ```")),
+        (FENCE, FENCE.replace('exec="on"', "exec=on")),
+        (FENCE, FENCE.replace("python exec", "python\u00a0exec")),
+        (FENCE, FENCE.replace('exec="on"', 'exce="on"')),
+        (FENCE, FENCE.replace("python ", "python3 ")),
+        (FENCE, FENCE.replace('"above"', '"abve"')),
+        ('count"\n```\n', 'count"\n'),
+        ('count"\n```\n', 'count"\n`````\n'),
+    ],
+    ids=["indented", "unquoted", "no-break space", "option", "language", "value", "open", "long"],
+)
+def test_a_fence_that_is_not_executed_fails_the_build(site: Path, old: str, new: str) -> None:
+    spoil(site / "docs/index.md", old, new)
+    done = build(site, "--strict", "-q")
+    if done.returncode == 0:  # then it was executed after all
+        html = (site / "site/index.html").read_text()
+        assert html.count('id="out-small-count"') == 1
+        assert "exec" not in html
+    else:
+        assert "docs/index.md:3: " in done.stderr
+
+
+def test_the_plugin_needs_markdown_exec(site: Path) -> None:
+    spoil(site / "mkdocs.yml", "  - markdown-exec\n", "")
+    done = build(site, "--strict", "-q")
+    assert done.returncode != 0
+    assert "needs the plugin `markdown-exec`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("prose", "published"),
+    [
+        ("[text][1]\n\n[1]: more.md\n", 'href="more/">text</a>'),
+        ("A star &#42; here.\n", "A star &#42; here."),
+        ("<script>var a = 10;</script>\n", "<script>var a = 10;</script>"),
+        ("Sum 10\n------\n", ">Sum 10<"),
+        ("> ## Sum 10\n", ">Sum 10<"),
+    ],
+)
+def test_marks_leave_no_trace(site: Path, prose: str, published: str) -> None:
+    spoil(site / "docs/index.md", "# Small", f"# Small\n\n{prose}")
+    done = build(site, "--strict", "-q")
+    assert done.returncode == 0, done.stderr
+    html = (site / "site/index.html").read_text()
+    assert published in html
+    assert not any("\ue000" <= letter <= "\uf8ff" for letter in html)

@@ -816,7 +816,8 @@ def _(bench: Bench) -> None:
     bench.write("print(11)")
     code = (
         "import os, signal\nfrom selfattn.cli import main\n"
-        "os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nmain(['update'])"
+        "from selfattn.fresh import update\n"
+        "update.os.chmod = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nmain(['update'])"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=bench.site, capture_output=True, text=True)

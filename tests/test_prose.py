@@ -36,6 +36,15 @@ def source(text: str, line: int = 1, **more) -> Source:
         '!!! note "with 0.70"',
         "## A heading with 0.70",
         "`#!python x + 0.70`",
+        "> ## A heading with 0.70",
+        "shape [42]: has 0.70",
+        "if 4 < 5 and 0.70 > 3",
+        '<img src="x.svg" alt="a picture of 0.70">',
+        "![a picture of 0.70](https://example.org/x.svg)",
+        "## 0.70 is the mean",
+        "0.70x as fast",
+        "the set { 0.70, 5 }",
+        '[ref]: index.md "a title with 0.70"',
         '[text](scale.md "a title with 0.70")',
     ],
 )
@@ -52,6 +61,11 @@ def test_judged(text: str) -> None:
         "[paper 1706.03762](https://arxiv.org/abs/1706.03762)",
         "<https://example.org/42>",
         "[text](page.md#section-4)",
+        "[text][1]",
+        "[1]: page.md",
+        "text[^1]",
+        "&#42;",
+        '<img src="x-42.svg" width="42" alt="">',
         '<img width="42" alt="">',
         "<!-- 42 -->",
         "<!--\n42\n-->",
@@ -78,8 +92,20 @@ def test_not_judged(text: str) -> None:
     assert judged(text) == []
 
 
-def test_a_year_is_one_only_in_brackets() -> None:
-    assert judged("at 2020 tokens") == [(1, "2020")]
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("at 2020 tokens", "2020"),
+        ("we use 2000, not more", "2000"),
+        ("in version 77 rows", "77"),
+        ("a ratio 77:10", "77"),
+        ("we used\n77. Then", "77"),
+        ("## 77 % of all", "77"),
+        ("in 1977-77", "1977"),
+    ],
+)
+def test_what_only_looks_like_a_year_a_version_or_a_numbering(text: str, number: str) -> None:
+    assert number in [found for _, found in judged(text)]
 
 
 def test_lines_count_the_front_matter() -> None:

@@ -89,8 +89,9 @@ def update_command(args: argparse.Namespace) -> int:
     if not args.dry_run:
         unwritten = _write(changes, root)
         changed -= {fault.path for fault in unwritten}
+        faults += unwritten
         # What is still wrong now, no change of ours could mend.
-        faults = [*unwritten, *build(args.config_file, args.paths, cached=True).faults]
+        faults = faults or build(args.config_file, args.paths, cached=True).faults
     verb = "would change" if args.dry_run else "updated"
     if args.json:
         listed = [str(path) for path in sorted(changed)]
