@@ -212,3 +212,11 @@ def test_marks_leave_no_trace(site: Path, prose: str, published: str) -> None:
     html = (site / "site/index.html").read_text()
     assert published in html
     assert not any("\ue000" <= letter <= "\uf8ff" for letter in html)
+
+
+def test_a_script_in_a_folder_below_fails_the_build(site: Path) -> None:
+    (site / "snippets/below").mkdir()
+    (site / "snippets/below/deep.md").write_text(script("print(1)", "1\n"))
+    done = build(site, "--strict", "-q")
+    assert done.returncode != 0
+    assert "snippets/below/deep.md:1: a script must lie directly in snippets" in done.stderr

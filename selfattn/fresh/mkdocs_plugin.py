@@ -137,8 +137,12 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         """Read all scripts; those that no page shows are faults, and do not run."""
         found = []
         folder = self.settings.root / self.settings.snippets
-        for path in sorted(folder.glob("*.md")):
+        for path in sorted(folder.rglob("*.md")):
             relative = path.relative_to(self.settings.root)
+            if path.parent != folder:
+                message = f"a script must lie directly in {self.settings.snippets}"
+                self.faults.append(Fault(relative, 1, message))
+                continue
             if path.stem not in shown:
                 self.faults.append(Fault(relative, 1, "no page shows this script; show it"))
                 continue
@@ -220,7 +224,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         sheet.faults += [*sheet.alt_faults(), *_unrendered(sheet, html)]
         self.faults += sheet.faults
         results = [self.results[script] for script in sheet.scripts]
-        end = report.provenance(results, grounded, len(sheet.shown), self._corpus)
+        shown = [script for script, _, _ in sheet.shown]
+        end = report.provenance(results, grounded, shown, self._corpus)
         return html + end if not self._serving else self._banner(sheet) + html + end
 
     def _banner(self, sheet: Sheet) -> str:

@@ -40,28 +40,34 @@ def missing(result: Result, settings: Settings) -> str:
 
 
 def provenance(
-    results: Iterable[Result], grounded: Iterable[tuple[str, Source]], shown: int, corpus: str
+    results: Iterable[Result],
+    grounded: Iterable[tuple[str, Source]],
+    shown: Iterable[str],
+    corpus: str,
 ) -> str:
     """Make the end of a page: what ran, when and where, and which output each number is from.
 
     Args:
         results: of the page's scripts.
         grounded: the numbers of the prose as written, each with its source.
-        shown: how many blocks of code the page shows.
+        shown: the script of each block of code that the page shows.
         corpus: the site's fingerprint.
     """
     scripts, claims = list(results), list(grounded)
     if not scripts and not claims:
         return ""
     outputs = [output for result in scripts for output in result.run.outputs.values()]
+    ran = {result.snippet.name for result in scripts if not result.missing}
+    blocks = sum(script in ran for script in shown)
+    numbers = sum(source.script in ran or not source.script for _, source in claims)
     printed = sum(1 for output in outputs if output.text)
     figures = sum(len(output.figures) for output in outputs)
     rows = "".join(map(_row, scripts))
     where = f"<p>{escape(corpus)}</p>" if corpus else ""
     return (
         '<details class="provenance" data-search-exclude><summary>How this page was made</summary>'
-        f"<p>{_count(shown, 'block')} of code, {_count(printed, 'output')}, "
-        f"{_count(figures, 'figure')} and {_count(len(claims), 'number')} "
+        f"<p>{_count(blocks, 'block')} of code, {_count(printed, 'output')}, "
+        f"{_count(figures, 'figure')} and {_count(numbers, 'number')} "
         "in the text were checked against a run.</p>"
         '<table class="provenance-scripts"><thead><tr><th>Script</th><th>Ran</th><th>With</th>'
         f"</tr></thead><tbody>{rows}</tbody></table>{where}{_numbers(claims)}</details>"
