@@ -102,7 +102,8 @@ def test_minus_zero_and_rounding_at_the_ends():
 
 
 def test_anything_with_tolist():
-    torch = pytest.importorskip("torch")
+    import torch
+
     weights = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.5, 0.0]])
     mask = torch.tensor([[False, False, True], [False, False, True]])
     assert draw(weights, mask=mask) == draw(weights.tolist(), mask=mask.tolist())
