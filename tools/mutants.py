@@ -44,7 +44,7 @@ from selfattn.fresh.batch import Result, run_all
 from selfattn.fresh.check import judge
 from selfattn.fresh.command import Outcome, build
 from selfattn.fresh.compare import Token
-from selfattn.fresh.number import Number, numbers
+from selfattn.fresh.number import Number
 from selfattn.fresh.page import blocks
 from selfattn.fresh.prose import Claim
 from selfattn.fresh.run import run
@@ -211,17 +211,14 @@ def prose_mutants(sheet: Sheet) -> Iterator[Mutant]:
     for claim, binding in zip(sheet.claims, sheet.bound, strict=True):
         if sheet.choose(claim, binding) is None:
             continue  # the build found it in a block of code, where nothing is judged
-        number, start = claim.number, place(text, claim, sheet.above)
+        number, start = claim.number, place(text, claim)
         for new in other_numbers(number):
             yield Mutant(kind_of(number), sheet.path, start, line_at(text, start), number.text, new)
 
 
-def place(text: str, claim: Claim, above: int) -> int:
+def place(text: str, claim: Claim) -> int:
     """Where in a page's file a claim stands."""
-    if claim.line > above:
-        return line_start(text, claim.line) + claim.number.start
-    # In the front matter its place counts in its value, not in its line.
-    return next(number.start for number in numbers(text) if number.text == claim.number.text)
+    return line_start(text, claim.line) + claim.number.start
 
 
 def kind_of(number: Number) -> str:
@@ -287,7 +284,7 @@ def unjudged(sheet: Sheet) -> Iterator[tuple[str, str]]:
         for block in blocks("\n".join(lines[sheet.above :]))
         for i in range(block.first, block.last + 1)
     }
-    claimed = {place(text, claim, sheet.above) for claim in sheet.claims}
+    claimed = {place(text, claim) for claim in sheet.claims}
     start = 0
     for i, line in enumerate(lines):
         for digits in _DIGITS.finditer(line):

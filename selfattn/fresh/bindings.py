@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from selfattn.fresh.fault import Fault
+from selfattn.fresh.fault import UPDATE, Fault
 from selfattn.fresh.prose import Claim
 
 FILE = "numbers.json"
@@ -54,7 +54,7 @@ def load(folder: Path, root: Path) -> tuple[dict[str, list[Binding]], list[Fault
     except FileNotFoundError:
         return {}, []
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        message = f"cannot be read ({error}); remove it, and `selfattn update` makes it anew"
+        message = f"cannot be read ({error}); remove it, and `{UPDATE}` makes it anew"
         return {}, [Fault(path.relative_to(root), 1, message)]
 
 
@@ -90,14 +90,11 @@ def match(found: Sequence[str], bindings: Sequence[Binding]) -> list[Binding | N
 def _context(lines: Sequence[str], claim: Claim) -> str:
     at, number = claim.line - 1, claim.number
     line = lines[at] if at < len(lines) else ""
-    # In front matter a number's place counts in its value, not in its line.
-    start = number.start if claim.marked else max(line.find(number.text), 0)
-    start = number.start if line.startswith(number.text, number.start) else start
     # Within its paragraph, so that one written above or below it changes nothing.
     above = " ".join(reversed(list(itertools.takewhile(str.strip, reversed(lines[:at])))))
     below = " ".join(itertools.takewhile(str.strip, lines[at + 1 :]))
-    before = _words(f"{above} {line[:start]}")[-BEFORE:]
-    after = _words(f"{line[start + len(number.text) :]} {below}")[:AFTER]
+    before = _words(f"{above} {line[: number.start]}")[-BEFORE:]
+    after = _words(f"{line[number.end :]} {below}")[:AFTER]
     return " ".join([*before, "#", *after])
 
 

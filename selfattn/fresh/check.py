@@ -5,12 +5,9 @@ from pathlib import Path
 
 from selfattn.fresh import compare
 from selfattn.fresh.batch import Result
-from selfattn.fresh.fault import Fault
+from selfattn.fresh.fault import UPDATE, Fault
 from selfattn.fresh.page import fences
 from selfattn.fresh.snippet import Snippet
-
-UPDATE = "selfattn update"
-"""The command that mends a recorded output."""
 
 
 def judge(result: Result, page: str = "", *, recorded_is_fault: bool = False) -> Fault | None:

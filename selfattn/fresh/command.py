@@ -6,11 +6,11 @@ import logging
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from selfattn.fresh.fault import Fault
+from selfattn.fresh.fault import UPDATE, Fault
 
 if TYPE_CHECKING:
     from selfattn.fresh.mkdocs_plugin import FreshPlugin
@@ -242,9 +242,7 @@ def _shown(asked: list[Path], plugin: "FreshPlugin") -> dict[Path, Path]:
         Path(settings.snippets, f"{name}.md"): Path(page)
         for name, page in owners(settings.root / settings.docs, settings.root).items()
     }
-    pages = {
-        page for pair in pairs.items() for page in pair[1:] if any(_wanted(p, asked) for p in pair)
-    }
+    pages = {p for script, p in pairs.items() if _wanted(script, asked) or _wanted(p, asked)}
     return {script: page for script, page in pairs.items() if page in pages}
 
 
@@ -252,7 +250,7 @@ def _note(outcome: Outcome, path: Path) -> str:
     for sheet in outcome.plugin.sheets.values():
         loose = sum(binding is None for binding in sheet.bound)
         if sheet.path == path and loose:
-            return f" ({loose} number(s) not bound yet: selfattn update {path})"
+            return f" ({loose} number(s) not bound yet: {UPDATE} {path})"
     for result in outcome.plugin.results.values():
         if result.snippet.path == path and result.missing:
             return f" (not run: needs {', '.join(result.missing)})"
@@ -268,11 +266,4 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def _fault(fault: Fault) -> dict[str, Any]:
-    return {
-        "path": str(fault.path),
-        "line": fault.line,
-        "section": fault.section,
-        "page": fault.page,
-        "message": fault.message,
-        "detail": fault.detail,
-    }
+    return {**asdict(fault), "path": str(fault.path)}

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+UPDATE = "selfattn update"
+"""The command that records outputs, and lets the numbers of the prose follow."""
+
 
 @dataclass(frozen=True)
 class Fault:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import markdown_exec
-from markdown import Markdown  # type: ignore[import-untyped]
+from markdown import Markdown
 from mkdocs.config import config_options, load_config
 from mkdocs.config.base import Config
 from mkdocs.config.defaults import MkDocsConfig

@@ -1,5 +1,6 @@
 """The numbers that scripts printed, each with its place, and where they stood when recorded."""
 
+import itertools
 from dataclasses import dataclass
 
 from selfattn.fresh import compare
@@ -17,25 +18,17 @@ def printed(result: Result, section: Section) -> str:
     return output.text if output else ""
 
 
-def count(result: Result, section: Section) -> int:
-    """How many numbers a section printed."""
-    return sum(1 for _ in numbers(printed(result, section)))
-
-
-def spelled(result: Result) -> list[Number]:
-    """The numbers that a script printed, spelled as they are recorded where they still hold.
+def spelled(result: Result) -> list[list[Number]]:
+    """The numbers that each section printed, spelled as they are recorded where they still hold.
 
     The prose quotes the record, and another machine may print another last digit.
     """
-    sections = result.snippet.sections
-    fresh = [number for section in sections for number in numbers(printed(result, section))]
-    recorded = result.snippet.recorded
-    if result.missing or recorded is None or recorded == result.run.text:
+    fresh = [list(numbers(printed(result, section))) for section in result.snippet.sections]
+    if result.missing or result.snippet.recorded == result.run.text:
         return fresh
-    for pair in aligned(result):
-        if pair.new_index < len(fresh) and pair.holds:
-            fresh[pair.new_index] = pair.old
-    return fresh
+    recorded = {pair.new_index: pair.old for pair in aligned(result) if pair.holds}
+    index = itertools.count()
+    return [[recorded.get(next(index), number) for number in section] for section in fresh]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from selfattn.fresh.fault import Fault
+from selfattn.fresh.fault import UPDATE, Fault
 from selfattn.fresh.number import Number, grounds, numbers
 from selfattn.fresh.page import blocks
 
@@ -220,7 +220,7 @@ def ungrounded(claim: Claim, sources: Iterable[Source], path: Path) -> Fault:
         path,
         claim.line,
         f"no script of this page printed {written}{nearest}. Correct the number, or print it; "
-        "`selfattn update` rewrites those whose source is unambiguous",
+        f"`{UPDATE}` rewrites those whose source is unambiguous",
     )
 
 

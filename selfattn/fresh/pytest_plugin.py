@@ -22,7 +22,9 @@ from selfattn.fresh.snippet import Snippet, SnippetError, parse
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Hand an item over to the engine if it lies in the scripts' folder."""
     if isinstance(item, TestBlock):
-        scripts = item.config.stash.setdefault(_SCRIPTS, Scripts(item.config.rootpath))
+        if _SCRIPTS not in item.config.stash:
+            item.config.stash[_SCRIPTS] = Scripts(item.config.rootpath)
+        scripts = item.config.stash[_SCRIPTS]
         if scripts.owns(item.path):
             item.runtest = lambda: scripts.test(item)
             item.repr_failure = lambda excinfo: _failure(item, excinfo)
@@ -34,6 +36,7 @@ class Scripts:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.settings = _settings(root)
+        self._pages = owners(root / self.settings.docs, root)
         self._results: dict[str, Result] | None = None
 
     def owns(self, path: Path) -> bool:
@@ -45,7 +48,7 @@ class Scripts:
             paths = [i.path for i in item.session.items if isinstance(i, TestBlock)]
             self._results = run_all(self._readable(filter(self.owns, paths)), self.settings)
         result = self._results[snippet.name]
-        page = owners(self.root / self.settings.docs, self.root).get(snippet.name, "")
+        page = self._pages.get(snippet.name, "")
         fault = judge(result, page, recorded_is_fault=self.settings.recorded_is_fault)
         if fault:
             raise Stale([fault])

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import markdown_exec
-from markdown import Markdown  # type: ignore[import-untyped]
+from markdown import Markdown
 from markupsafe import Markup
 
 from selfattn.fresh import page as pages
 from selfattn.fresh import prose, report
 from selfattn.fresh.batch import Result
-from selfattn.fresh.check import UPDATE
+from selfattn.fresh.fault import UPDATE
 from selfattn.fresh.printed import printed
 from selfattn.fresh.run import Output
 from selfattn.fresh.settings import Settings

@@ -10,10 +10,9 @@ from typing import Any
 from selfattn.fresh import bindings, prose
 from selfattn.fresh.batch import Result
 from selfattn.fresh.bindings import Binding
-from selfattn.fresh.check import UPDATE
-from selfattn.fresh.fault import Fault
+from selfattn.fresh.fault import UPDATE, Fault
 from selfattn.fresh.number import numbers
-from selfattn.fresh.printed import count, spelled
+from selfattn.fresh.printed import spelled
 from selfattn.fresh.prose import Claim, Source
 
 
@@ -76,13 +75,13 @@ class Sheet:
         lines = {(script, section): line for script, section, line in self.shown}
         for script in self.scripts:
             result = self.results[script]
-            written = iter(spelled(result))
-            at = 0
-            for section in result.snippet.sections:
+            index = itertools.count()
+            for section, written in zip(result.snippet.sections, spelled(result), strict=True):
                 line = lines.get((script, section.name), -1)
-                for number in itertools.islice(written, count(result, section)):
-                    found.append(Source(number, script, section.name, line, index=at))
-                    at += 1
+                found += [
+                    Source(number, script, section.name, line, index=next(index))
+                    for number in written
+                ]
                 if line >= 0:
                     found += [
                         Source(number, script, section.name, line, code=True, index=i)

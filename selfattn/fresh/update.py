@@ -164,20 +164,12 @@ def _respelled(text: str, old: Iterable[Claim], new: Iterable[Claim]) -> str:
     pairs = zip(old, new, strict=True)
     for claim, now in sorted(pairs, key=lambda pair: pair[0].number.start, reverse=True):
         line = "".join(lines[claim.line - 1 : claim.line])
-        start = _place(line, claim)
-        if start is not None and now.number.text != claim.number.text:
-            end = start + len(claim.number.text)
-            lines[claim.line - 1] = line[:start] + now.number.text + line[end:]
+        number = claim.number
+        # Not if the line was edited since it was read.
+        there = any((n.start, n.text) == (number.start, number.text) for n in numbers(line))
+        if there and now.number.text != number.text:
+            lines[claim.line - 1] = line[: number.start] + now.number.text + line[number.end :]
     return "".join(lines)
-
-
-def _place(line: str, claim: Claim) -> int | None:
-    """Where a claim stands in its line; None when the line was edited since it was read."""
-    starts = [n.start for n in numbers(line) if n.text == claim.number.text]
-    if claim.number.start in starts:
-        return claim.number.start
-    # In front matter a number's place counts in its value, not in its line.
-    return starts[0] if starts and not claim.marked else None
 
 
 def _spelled(new: Number, like: Number) -> str:
