@@ -114,6 +114,7 @@ document$.subscribe(() => {
     write('[data-progress="today"]', plural(fresh.length, "page"))
     write('[data-progress="current"]', plural(runs.current, "day"))
     write('[data-progress="longest"]', plural(runs.longest, "day"))
+    for (const element of all(".progress")) element.hidden = !days.length
     for (const element of all(".streak")) element.hidden = !streak
     for (const box of all('[data-progress="streak"]')) box.checked = streak
     for (const box of all("[data-mark]")) box.checked = Boolean(done[box.dataset.mark])
@@ -121,7 +122,7 @@ document$.subscribe(() => {
       const day = done[cell.dataset.day]
       cell.textContent = day ? `done on ${spoken(day)}` : ""
     }
-    for (const link of all(".md-nav--primary a, .cards a, .pages a")) {
+    for (const link of all(".md-nav--primary a, .cards a")) {
       link.classList.toggle("done", marked.includes(keyAt.get(link.href)))
     }
     for (const link of all('[data-progress="export"]')) {
@@ -198,6 +199,6 @@ document$.subscribe(() => {
     save("Part of what was stored here could not be read. It is kept: Your progress offers it as a file.")
   } else if (waiting.length) save("")
   else render()
-  for (const element of all(".mark, .progress, .settings")) element.hidden = false
+  for (const element of all(".mark, .settings")) element.hidden = false
   for (const element of all(".needs-scripts")) element.hidden = true
 })
