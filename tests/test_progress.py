@@ -257,6 +257,11 @@ def test_of_damaged_or_foreign_text_what_can_be_read_is_read(progress, text, don
             ["unmark", "a", "2026-03-12"],  # on a later day: the first day had something finished
             record(days=["2026-03-01"]),
         ),
+        (
+            record({"a": "2026-03-01"}, ["2026-03-12"]),
+            ["unmark", "a", "2026-03-12"],  # today's own mark is another, taken back or merged
+            record(days=["2026-03-01", "2026-03-12"]),
+        ),
         (record({"a": "2026-03-01"}), ["unmark", "b", "2026-03-12"], record({"a": "2026-03-01"})),
         (record({"a": "2026-03-01"}), ["reset"], record()),
         (record({"a": "2026-03-01"}), ["streak", False], record({"a": "2026-03-01"}, streak=False)),
@@ -322,6 +327,11 @@ def figures(tab):
     return tab.page.locator("dl.progress dd:visible").all_inner_texts()
 
 
+def put(tab, text):
+    """Store a text by hand where the script keeps its record."""
+    tab.page.evaluate("([key, text]) => localStorage.setItem(key, text)", [KEY, text])
+
+
 def said(tab):
     return tab.page.locator(".said").inner_text()
 
@@ -364,11 +374,15 @@ def test_a_mark_is_shown_everywhere_and_can_be_taken_back(reader):
     assert tab.seen == []
 
 
-def test_a_page_seen_again_by_the_back_button_is_up_to_date(reader):
+@pytest.mark.parametrize("event", ["pageshow", "focus", "visibilitychange"])
+def test_a_page_seen_again_is_up_to_date(reader, event):
     tab = reader().first
     tab.open("index")
-    mark(tab, "scale")
-    tab.page.go_back()
+    # What another page stored while this one was frozen, such as behind the back button.
+    text = json.dumps(record({"scale": "2026-03-12"}))
+    put(tab, text)
+    assert figures(tab) == []
+    tab.page.evaluate("(name) => { dispatchEvent(new Event(name)) }", event)
     assert figures(tab)[0] == total(1)
 
 
@@ -465,16 +479,24 @@ def test_two_tabs_keep_each_others_marks(reader):
     left.page.wait_for_function("!document.querySelector('[data-mark]').checked")
 
 
-def test_what_one_tab_removed_no_other_brings_back(reader):
+def reset(tab):
+    tab.page.get_by_role("button", name="Reset").click()
+    tab.page.get_by_role("button", name="Remove").click()
+    tab.page.get_by_text("Everything was removed.").wait_for()
+
+
+def test_what_one_tab_removed_no_other_brings_back(reader, tmp_path):
     one = reader()
     left, right = one.first, one.tab()
-    mark(left, "average")
-    right.open("progress")
-    right.page.get_by_role("button", name="Reset").click()
-    right.page.get_by_role("button", name="Remove").click()
-    left.page.wait_for_function("!document.querySelector('[data-mark]').checked")
-    mark(left, "scale")
-    assert set(one.record()["done"]) == {"scale"}
+    for tab in (left, right):
+        tab.open("progress")
+    (tmp_path / "file.json").write_text(json.dumps(record({"scale": "2026-03-12"})))
+    bring(left, tmp_path / "file.json")
+    right.page.locator("dl.progress").wait_for()
+    reset(right)
+    left.page.locator("dl.progress").wait_for(state="hidden")
+    left.page.get_by_label("Show streaks").uncheck()
+    assert one.record() == record(streak=False)
 
 
 FILL = """() => {
@@ -536,7 +558,7 @@ def test_a_browser_that_refuses_storage_keeps_the_mark_in_the_page(reader):
 def test_what_cannot_be_read_is_kept_aside_and_said(reader, text, left):
     one = reader()
     one.first.open("summary")
-    one.first.page.evaluate("([key, text]) => localStorage.setItem(key, text)", [KEY, text])
+    put(one.first, text)
     one.first.open("average")
     assert "could not be read" in said(one.first)
     box(one.first).check()
@@ -553,7 +575,7 @@ def test_a_second_damage_is_kept_beside_the_first(reader):
     one = reader()
     for text in ("{first", "{second", "{second"):
         one.first.open("summary")
-        one.first.page.evaluate("([key, text]) => localStorage.setItem(key, text)", [KEY, text])
+        put(one.first, text)
         one.first.open("progress")
     assert one.stored(ASIDE) == "{first\n{second\n"
 
@@ -562,7 +584,7 @@ def test_damaged_text_stays_where_it_is_while_there_is_no_room_for_a_copy(reader
     one = reader()
     one.first.open("summary")
     damaged = "{" + "x" * 2_000
-    one.first.page.evaluate("([key, text]) => localStorage.setItem(key, text)", [KEY, damaged])
+    put(one.first, damaged)
     one.first.page.evaluate(FILL)
     one.first.open("average")
     box(one.first).check()
@@ -585,7 +607,7 @@ def test_pages_that_are_gone_are_kept_and_not_counted(reader):
     one = reader()
     one.first.open("summary")
     old = json.dumps(record({"gone": "2026-03-11"}))
-    one.first.page.evaluate("([key, text]) => localStorage.setItem(key, text)", [KEY, old])
+    put(one.first, old)
     mark(one.first, "average")
     one.first.open("progress")
     assert figures(one.first) == [total(1), "1 page", "2 days", "2 days"]
@@ -659,19 +681,16 @@ def test_a_reset_asks_first(reader):
     page = one.first.page
     one.first.open("progress")
     question = page.get_by_role("dialog", name="Remove every mark")
-    reset = page.get_by_role("button", name="Reset")
     for refuse in (
         lambda: page.keyboard.press("Escape"),
         lambda: page.keyboard.press("Enter"),  # the first button has the focus
     ):
-        reset.click()
+        page.get_by_role("button", name="Reset").click()
         assert question.is_visible()
         refuse()
         question.wait_for(state="hidden")
         assert set(one.record()["done"]) == {"average"}
-    reset.click()
-    page.get_by_role("button", name="Remove").click()
-    page.get_by_text("Everything was removed.").wait_for()
+    reset(one.first)
     assert one.record() == record()
     assert figures(one.first) == []
 
@@ -685,8 +704,7 @@ def test_streaks_can_be_switched_off_for_good(reader):
     one.first.open("index")
     assert figures(one.first) == [total(1), "1 page"]
     one.first.open("progress")
-    one.first.page.get_by_role("button", name="Reset").click()
-    one.first.page.get_by_role("button", name="Remove").click()
+    reset(one.first)
     one.first.open("progress")
     assert not one.first.page.get_by_label("Show streaks").is_checked()
     one.first.page.get_by_label("Show streaks").check()

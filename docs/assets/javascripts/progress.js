@@ -196,7 +196,7 @@ document$.subscribe(() => {
   }
   setInterval(() => { if (dayOf(new Date()) !== today) render() }, 60_000)
   if (!stored().whole) {
-    save("Part of what was stored here could not be read. It is kept: Your progress offers it as a file.")
+    save("Part of what was stored here could not be read. It is kept, as a file on Your progress.")
   } else if (waiting.length) save("")
   else render()
   for (const element of all(".mark, .settings")) element.hidden = false
