@@ -578,6 +578,8 @@ def test_a_second_damage_is_kept_beside_the_first(reader):
         put(one.first, text)
         one.first.open("progress")
     assert one.stored(ASIDE) == "{first\n{second\n"
+    reset(one.first)
+    assert one.stored(ASIDE) is None
 
 
 def test_damaged_text_stays_where_it_is_while_there_is_no_room_for_a_copy(reader):

@@ -1,6 +1,6 @@
 /* What a reader has marked as done. It stays in this browser. */
 
-// Days and records: pure functions. A day is text such as "2026-03-12", by the reader's own calendar.
+// Days and records: pure functions. A day is text, "2026-03-12", by the reader's own calendar.
 const progress = (() => {
   const dayOf = (date) =>
     [date.getFullYear(), date.getMonth() + 1, date.getDate()]
@@ -34,8 +34,9 @@ const progress = (() => {
     const marks = entries.filter(([, day]) => isDay(day))
     const listed = [data?.days ?? []].flat()
     const days = listed.filter(isDay)
+    const all = marks.length === entries.length && days.length === listed.length
     return {
-      whole: data?.version === 1 && marks.length === entries.length && days.length === listed.length,
+      whole: all && data?.version === 1,
       record: {
         ...(data?.version === 1 && data),
         version: 1,
@@ -85,7 +86,9 @@ document$.subscribe(() => {
   const all = (selector) => [...document.querySelectorAll(selector)]
   const on = (selector, event, action) =>
     all(selector).forEach((element) => element.addEventListener(event, () => action(element)))
-  const write = (selector, text) => all(selector).forEach((element) => { element.textContent = text })
+  const write = (selector, text) => {
+    for (const element of all(selector)) element.textContent = text
+  }
   const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`
   const spoken = (day) =>
     new Date(day).toLocaleDateString("en-GB", { dateStyle: "long", timeZone: "UTC" })
