@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, sync_playwright
 
-PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+from selfattn.labs.catalog import LABS
+
+WRITTEN = (path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+PAGES = [*sorted(WRITTEN), *(f"{lab.script}-solved" for lab in LABS.values())]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZES = ((390, 844), (1440, 900))
 

@@ -12,6 +12,7 @@ from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from selfattn.fresh.run import Run
 from selfattn.labs import notebook, starter
 from selfattn.labs.catalog import LABS, Lab
 
@@ -36,16 +37,26 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
         result = results.get(lab.script)
         if not result or result.run.fault:
             continue  # the engine says what is wrong
-        printed = {name: output.text for name, output in result.run.outputs.items()}
-        solved = notebook.solved(lab, printed)
-        for name, content in {
-            f"{lab.name}.py": starter.starter(lab),
-            f"{lab.name}-solved.py": starter.solved(lab),
-            f"{lab.name}.ipynb": notebook.empty(lab),
-            f"{lab.name}-solved.ipynb": solved,
-        }.items():
+        taken_away = downloads(lab, result.run)
+        for name, content in taken_away.items():
             files.append(File.generated(config, f"labs/{name}", content=content))
-        files.append(_page(lab, solved, config))
+        files.append(_page(lab, taken_away[f"{lab.name}-solved.ipynb"], config))
+
+
+def downloads(lab: Lab, run: Run) -> dict[str, str]:
+    """Give the files that a reader may take away, by their names.
+
+    Args:
+        lab: the lab.
+        run: of its solution.
+    """
+    printed = {name: output.text for name, output in run.outputs.items()}
+    return {
+        f"{lab.name}.py": starter.starter(lab),
+        f"{lab.name}-solved.py": starter.solved(lab),
+        f"{lab.name}.ipynb": notebook.empty(lab),
+        f"{lab.name}-solved.ipynb": notebook.solved(lab, printed),
+    }
 
 
 def _page(lab: Lab, content: str, config: MkDocsConfig) -> File:
