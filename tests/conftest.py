@@ -68,7 +68,7 @@ def installed():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium. Of one module alone: while it is open, no other test can run an event loop."""
+    """Chromium. Not session-wide: while it is there, nothing else can run an event loop."""
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=installed(), args=["--no-sandbox"])
@@ -82,10 +82,30 @@ def browser():
         browser.close()
 
 
+class Watch:
+    """A browser tab that remembers every complaint, and every request beyond the site."""
+
+    def __init__(self, page, home):
+        self.page, self.home, self.seen = page, home, []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
+        page.on("request", self._request)
+
+    def _console(self, message):
+        if message.type in {"error", "warning"}:
+            self.seen.append(f"console: {message.text}")
+
+    def _request(self, request):
+        if not request.url.startswith((self.home, "data:", "blob:", "about:")):
+            self.seen.append(f"request: {request.url}")
+
+    def open(self, name):
+        self.seen.clear()
+        self.page.goto(f"{self.home}/{name}.html", wait_until="load")
+
+
 @pytest.fixture(scope="module")
 def home(built_site):
-    """The address at which the built site is served."""
-
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *args):
             pass
@@ -95,3 +115,17 @@ def home(built_site):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def served(browser, home):
+    page = browser.new_page(reduced_motion="reduce")
+    yield Watch(page, home)
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def on_disk(browser, built_site):
+    page = browser.new_page(reduced_motion="reduce")
+    yield Watch(page, built_site.as_uri())
+    page.close()

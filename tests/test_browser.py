@@ -3,24 +3,12 @@
 from pathlib import Path
 
 import pytest
-from watch import Watch
 
-PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+from selfattn.labs.catalog import LABS
+
+WRITTEN = (path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+PAGES = [*sorted(WRITTEN), *(f"{lab.script}-solved" for lab in LABS.values())]
 SIZES = ((390, 844), (1440, 900))
-
-
-@pytest.fixture(scope="module")
-def served(browser, home):
-    page = browser.new_page(reduced_motion="reduce")
-    yield Watch(page, home)
-    page.close()
-
-
-@pytest.fixture(scope="module")
-def on_disk(browser, built_site):
-    page = browser.new_page(reduced_motion="reduce")
-    yield Watch(page, built_site.as_uri())
-    page.close()
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import Watch
 from hypothesis import given
 from hypothesis import strategies as st
-from watch import Watch
 
 ROOT = Path(__file__).parent.parent
 KEY, ASIDE = "selfattn.progress", "selfattn.progress.aside"
