@@ -41,7 +41,7 @@ def strip(values: Any, *, head: str, most: float = 1.0) -> str:
 
     Args:
         values: `[n]`, anything with `.tolist()` or a sequence.
-        head: what the numbers are: the name of the list.
+        head: what the numbers are, in words above them.
         most: the value whose bar is full.
 
     Raises:
@@ -51,7 +51,7 @@ def strip(values: Any, *, head: str, most: float = 1.0) -> str:
         f'<li style="--w:{share(value, most):.3g}">{HIDDEN.format(number(value, 4))}</li>'
         for value in vector(values, None, "values")
     )
-    return f'<ol class="strip" aria-label="{escape(head)}">{items}</ol>\n'
+    return f'<p class="head">{escape(head)}</p>\n<ol class="strip">{items}</ol>\n'
 
 
 def number(value: float, digits: int) -> str:
