@@ -81,7 +81,7 @@ def vector(values: Any, length: int | None, what: str) -> list[float]:
     if not isinstance(listed, list) or any(isinstance(entry, list) for entry in listed):
         raise ValueError(f"{what} must have one dimension; got {listed!r}")
     if length is not None and len(listed) != length:
-        raise ValueError(f"{what} must have {length} entries, one a label; got {len(listed)}")
+        raise ValueError(f"{what} must have {length} entries; got {len(listed)}")
     return listed
 
 

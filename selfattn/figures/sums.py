@@ -37,6 +37,7 @@ def average(
     Raises:
         ValueError: when a shape does not fit, or a number is too large for its bar.
     """
+    role = f" {ROLES[what]}" if what in ROLES else ""
     shares = vector(weights, len(labels), "weights")
     out = vector(output, None, "output")
     rows = table_of(vectors, len(labels), len(out), "vectors")
@@ -46,7 +47,7 @@ def average(
         for label, w, m, row in zip(labels, shares, hidden, rows, strict=True)
     )
     return (
-        f'<table class="sum {ROLES.get(what, "")}">\n<thead><tr><td></td><th scope="col">weight'
+        f'<table class="sum{role}">\n<thead><tr><td></td><th scope="col">weight'
         f'</th><th scope="col" colspan="{len(out)}"><span>{escape(what)}</span></th></tr></thead>\n'
         f'<tbody>\n{body}\n</tbody>\n<tfoot><tr><th scope="row">average</th><td></td>'
         f"{_cells(out, most)}</tr></tfoot>\n</table>\n"
@@ -68,9 +69,13 @@ def products(q: Any, k: Any, terms: Any, total: float, *, most: float) -> str:
     """
     dim = len(vector(q, None, "q"))
     columns = "".join(f'<th scope="col">{i}</th>' for i in range(1, dim + 1))
-    lines = (("query", "q", q), ("key", "k", k), ("product", "", terms))
+    lines = (
+        ("query", ' class="q"', q),
+        ("key", ' class="k"', k),
+        ("product", "", terms),
+    )
     body = "\n".join(
-        f'<tr class="{role}"><th scope="row">{name}</th>'
+        f'<tr{role}><th scope="row">{name}</th>'
         f"{_cells(vector(entries, dim, name), most)}"
         f"{_cells([total], most) if name == 'product' else '<td></td>'}</tr>"
         for name, role, entries in lines
