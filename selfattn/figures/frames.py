@@ -46,7 +46,7 @@ def frames(
         start: the choice shown at first, one for each legend; else the first of each.
 
     Returns:
-        A `<div>` that holds every frame. The style sheet hides all but the chosen one, from
+        A `<section>` that holds every frame. The style sheet hides all but the chosen one, from
         screen readers too; paper gets the chosen one without the buttons.
 
     Raises:
@@ -64,9 +64,10 @@ def frames(
         _pick(f"{name}-{n}", legend, labels, first)
         for n, (legend, labels, first) in enumerate(zip(legends, choices, start, strict=True), 1)
     )
+    # Search leaves it out up to the first end of a tag of this name, so none may be inside.
     return (
-        f'<div class="frames" id="{name}" data-search-exclude>\n{picks}'
-        f'<div class="stage">\n{_stage(pictures)}</div>\n</div>\n'
+        f'<section class="frames" id="{name}" data-search-exclude>\n{picks}'
+        f'<div class="stage">\n{_stage(pictures)}</div>\n</section>\n'
     )
 
 
