@@ -131,21 +131,22 @@ def test_lookup(built):
 
 
 def test_scale(built):
-    drawn = {}
-    for (width, name), frame in built["scale-width"].frames.items():
+    identity = torch.eye(16).expand(256, 16, 16)
+    for (width,), frame in built["scale-width"].frames.items():
         d = int(width.replace(",", ""))
-        if d not in drawn:
-            generator = torch.Generator().manual_seed(42)
-            drawn[d] = [torch.randn(256, 16, d, generator=generator) for _ in "qk"]
-        q, k = drawn[d]
-        scale = {"nothing": 1, "√d": d**-0.5, "√length": 1 / 4, "d": 1 / d}[name]
-        identity = torch.eye(16).expand(256, 16, 16)
-        w = F.scaled_dot_product_attention(q, k, identity, scale=scale)
-        close(numbers(frame, ".//li"), w[0, 0], 3)
-        entropy = -(w * w.clamp_min(1e-38).log()).sum(-1).mean() / math.log(16)
-        jacobian = (w * (1 - w)).sum(-1).mean()
-        expected = [w.max(-1).values.mean(), entropy, jacobian]
-        close(numbers(frame, ".//tbody//td"), expected, 3)
+        generator = torch.Generator().manual_seed(42)
+        q, k = (torch.randn(256, 16, d, generator=generator) for _ in "qk")
+        scales = {"nothing": 1, "√d": d**-0.5, "√length": 1 / 4, "d": 1 / d}
+        cards = frame.findall(".//div[@class='beside']/div")
+        for card, (name, scale) in zip(cards, scales.items(), strict=True):
+            head = "not divided" if name == "nothing" else f"divided by {name} = "
+            assert words(card.find("p")).startswith(head)
+            w = F.scaled_dot_product_attention(q, k, identity, scale=scale)
+            close(numbers(card, ".//li"), w[0, 0], 3)
+            entropy = -(w * w.clamp_min(1e-38).log()).sum(-1).mean() / math.log(16)
+            slopes = (w * (1 - w)).sum(-1).mean()
+            expected = [w.max(-1).values.mean(), entropy, slopes]
+            close(numbers(card, ".//tbody//td"), expected, 2)
 
 
 def test_padding(built):

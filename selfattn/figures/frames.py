@@ -3,7 +3,8 @@
 How to add one:
 
 1. Write a figure section in `snippets/PAGE-frames.md`. Draw each frame from the script's tensors:
-   a `heatmap(...)`, or `captioned("What it shows.", part, ...)` with parts of `bars` and `sums`.
+   a `heatmap(...)`, or `captioned("What it shows.", part, ...)` with parts of `bars` and `sums`
+   (`beside(...)` puts them next to each other).
 2. Collect the frames in a dict by the words of their buttons: `{"where": html, ...}`; for two
    rows of buttons a dict of such dicts. Its keys are the choices, in order, at most `MOST` a row.
 3. `show(frames("page-what", ("Token",), pictures, start=("card",)), alt="...")`. The name is used
@@ -74,6 +75,11 @@ def frames(
 def captioned(caption: str, *parts: str) -> str:
     """Make a frame: parts of a picture, as HTML, above plain words that say what it shows."""
     return f"<figure>\n{''.join(parts)}<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+
+
+def beside(*parts: str) -> str:
+    """Put parts of a frame next to each other, two in a row."""
+    return f'<div class="beside">\n{"".join(f"<div>{part}</div>" for part in parts)}</div>\n'
 
 
 def nested(pictures: Pictures | Mapping[str, Pictures]) -> TypeGuard[Mapping[str, Pictures]]:
