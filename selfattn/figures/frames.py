@@ -11,7 +11,7 @@ How to add one:
    once on the site; a legend that reads Query, Key or Value has that role's colour.
 4. Assert in a `-check` section what the sentences around the picture say, and print in it the
    numbers that they quote. On the page: a sentence before it that says what to try, one after it
-   that says what was seen. `tests/test_pictures.py` then visits it by its name.
+   that says what was seen. Name it in `MOVING` of `tests/test_pictures.py`.
 """
 
 import re
