@@ -1,5 +1,6 @@
-"""Figures as text: pure functions from weights and labels to HTML or SVG."""
+"""Figures as text: pure functions from weights, curves and labels to HTML or SVG."""
 
+from selfattn.figures.curves import curves
 from selfattn.figures.heatmap import heatmap
 
-__all__ = ["heatmap"]
+__all__ = ["curves", "heatmap"]
