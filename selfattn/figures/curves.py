@@ -22,7 +22,7 @@ _STYLES = (
     {"color": _ACCENT, "linestyle": "--", "marker": "s"},
     {"color": _MUTED, "linestyle": ":", "marker": "^"},
 )
-_SETTINGS = {
+_SETTINGS: dict[Any, object] = {
     "axes.edgecolor": _MUTED,
     "axes.labelcolor": _INK,
     "axes.spines.right": False,
@@ -40,7 +40,8 @@ _SETTINGS = {
 _NAMED = re.compile(r'\sid="([^"]+)"')
 # The style sheet inside would hold for the whole page.
 _DROPPED = re.compile(
-    r'<(metadata|style).*?</\1>|\s(?:width|height)="[\d.]+pt"|\sversion="1.1"', re.DOTALL
+    r'<(metadata|style).*?</\1>|\s(?:width|height)="[\d.]+pt"|\s(?:version|xmlns:xlink)="[^"]*"',
+    re.DOTALL,
 )
 
 Runs = Sequence[Sequence[float]]
