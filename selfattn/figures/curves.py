@@ -28,7 +28,7 @@ _SETTINGS: dict[Any, object] = {
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.family": "DejaVu Sans",  # comes with matplotlib, so texts are measured alike everywhere
-    "font.size": 10,
+    "font.size": 11,
     "legend.frameon": False,
     "svg.fonttype": "none",  # text as text
     "text.color": _INK,
@@ -108,7 +108,6 @@ def _drawn(
         for (name, runs), style in zip(lines.items(), _STYLES, strict=False):
             _line(axes, runs, means[name], first, name, style)
         axes.set(xlabel=x, ylabel=y)
-        axes.set_ylim(bottom=0)
         axes.locator_params(axis="x", integer=True)
         axes.legend(handlelength=3.5)
         file = io.StringIO()
