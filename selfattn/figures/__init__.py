@@ -1,6 +1,7 @@
-"""Figures as text: pure functions from weights and labels to HTML or SVG."""
+"""Figures as text: pure functions from weights, curves and labels to HTML or SVG."""
 
 from selfattn.figures.bars import bars, strip
+from selfattn.figures.curves import curves
 from selfattn.figures.frames import beside, captioned, frames
 from selfattn.figures.heatmap import grid, heatmap
 from selfattn.figures.sums import average, products
@@ -10,6 +11,7 @@ __all__ = [
     "bars",
     "beside",
     "captioned",
+    "curves",
     "frames",
     "grid",
     "heatmap",
