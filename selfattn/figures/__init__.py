@@ -1,8 +1,24 @@
-"""Figures as text: pure functions from weights and labels to HTML or SVG."""
+"""Figures as text: pure functions from numbers and labels to HTML or SVG."""
 
 from selfattn.figures.bars import bars, strip
 from selfattn.figures.frames import captioned, frames
 from selfattn.figures.heatmap import grid, heatmap
+from selfattn.figures.loglog import fitted, loglog
+from selfattn.figures.shapes import calculator, lined_up, verdict
 from selfattn.figures.sums import average, products
 
-__all__ = ["average", "bars", "captioned", "frames", "grid", "heatmap", "products", "strip"]
+__all__ = [
+    "average",
+    "bars",
+    "calculator",
+    "captioned",
+    "fitted",
+    "frames",
+    "grid",
+    "heatmap",
+    "lined_up",
+    "loglog",
+    "products",
+    "strip",
+    "verdict",
+]
