@@ -22,13 +22,13 @@ _STYLES = (
     {"color": _ACCENT, "linestyle": "--", "marker": "s"},
     {"color": _MUTED, "linestyle": ":", "marker": "^"},
 )
-_SETTINGS = {
+_SETTINGS: dict[Any, object] = {
     "axes.edgecolor": _MUTED,
     "axes.labelcolor": _INK,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.family": "DejaVu Sans",  # comes with matplotlib, so texts are measured alike everywhere
-    "font.size": 10,
+    "font.size": 11,
     "legend.frameon": False,
     "svg.fonttype": "none",  # text as text
     "text.color": _INK,
@@ -40,7 +40,8 @@ _SETTINGS = {
 _NAMED = re.compile(r'\sid="([^"]+)"')
 # The style sheet inside would hold for the whole page.
 _DROPPED = re.compile(
-    r'<(metadata|style).*?</\1>|\s(?:width|height)="[\d.]+pt"|\sversion="1.1"', re.DOTALL
+    r'<(metadata|style).*?</\1>|\s(?:width|height)="[\d.]+pt"|\s(?:version|xmlns:xlink)="[^"]*"',
+    re.DOTALL,
 )
 
 Runs = Sequence[Sequence[float]]
@@ -107,7 +108,6 @@ def _drawn(
         for (name, runs), style in zip(lines.items(), _STYLES, strict=False):
             _line(axes, runs, means[name], first, name, style)
         axes.set(xlabel=x, ylabel=y)
-        axes.set_ylim(bottom=0)
         axes.locator_params(axis="x", integer=True)
         axes.legend(handlelength=3.5)
         file = io.StringIO()

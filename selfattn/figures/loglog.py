@@ -70,7 +70,8 @@ def _drawn(
     from matplotlib.figure import Figure
 
     salt = sha256(repr([lines, steps, x, y]).encode()).hexdigest()
-    with matplotlib.rc_context({**_SETTINGS, "svg.hashsalt": salt}):
+    settings: Any = {**_SETTINGS, "svg.hashsalt": salt}
+    with matplotlib.rc_context(settings):
         figure = Figure(figsize=(4.7, 3.6), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xscale("log", base=2)

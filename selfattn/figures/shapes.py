@@ -10,6 +10,8 @@ from html import escape
 
 Shape = Sequence[int]
 
+ROWS = ("scores", "mask", "result")
+
 
 def lined_up(scores: Shape, mask: Shape, result: Shape | None, *, name: str = "") -> str:
     """Draw one pair as a table with a column for each dimension, and a verdict as its caption.
@@ -24,15 +26,12 @@ def lined_up(scores: Shape, mask: Shape, result: Shape | None, *, name: str = ""
     words, places = verdict(scores, mask, result)
     alarm = ' class="alarm"'
     marks = [alarm if place in places else "" for place in range(size)]
+    lines = _padded(scores, size), _padded(mask, size), _result(scores, mask, result, size)
     rows = "\n".join(
         f'<tr><th scope="row">{row}</th>'
         + "".join(f"<td{mark}>{cell}</td>" for mark, cell in zip(marks, cells, strict=True))
         + "</tr>"
-        for row, cells in (
-            ("scores", _padded(scores, size)),
-            ("mask", _padded(mask, size)),
-            ("result", _result(scores, mask, result, size)),
-        )
+        for row, cells in zip(ROWS, lines, strict=True)
     )
     head = "".join(f'<th scope="col">\u2212{place}</th>' for place in range(size, 0, -1))
     title = f"<b>{escape(name)}</b> " if name else ""
@@ -54,10 +53,13 @@ def calculator(scores: Shape, mask: Shape) -> str:
         'autocomplete="off" spellcheck="false"></label>\n'
         for name, shape in (("Scores", scores), ("Mask", mask))
     )
+    label = "Shapes lined up"
+    rows = "".join(f'<tr><th scope="row">{row}</th></tr>\n' for row in ROWS)
     return (
         f'<div class="calculator" data-search-exclude hidden>\n{fields}<output></output>\n'
-        '<div class="heat-scroll" role="group" aria-label="Shapes lined up">\n'
-        '<table class="shapes" aria-label="Shapes lined up"><thead></thead><tbody></tbody></table>\n'
+        f'<div class="heat-scroll" role="group" aria-label="{label}">\n'
+        f'<table class="shapes" aria-label="{label}">\n<thead><tr><td></td></tr></thead>\n'
+        f"<tbody>\n{rows}</tbody>\n</table>\n"
         "</div>\n</div>\n"
     )
 
@@ -76,15 +78,14 @@ def verdict(scores: Shape, mask: Shape, result: Shape | None) -> tuple[str, set[
     if list(result) != list(scores):
         before = [0] * (size - len(scores)) + list(scores)
         return (
-            f"Grows to {_words(result)}: a layer written by hand goes on with that, "
-            "PyTorch\u2019s function refuses the mask.",
+            f"Grows to {_words(result)}: code by hand goes on, PyTorch\u2019s function refuses.",
             {place for place in range(size) if result[place] != before[place]},
         )
     first = size - len(mask)
     if first and scores[0] == mask[0] == scores[first] > 1:
         return (
-            f"Fits, perhaps by accident: the mask\u2019s first {mask[0]} lines up with dimension "
-            f"\u2212{len(mask)}, and the batch is {scores[0]} as well.",
+            f"Fits, perhaps by accident: the mask\u2019s first {mask[0]} meets dimension "
+            f"\u2212{len(mask)}, and the batch is {scores[0]} too.",
             {first},
         )
     if mask[-1] == 1 < scores[-1]:
