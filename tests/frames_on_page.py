@@ -26,7 +26,8 @@ def words(element):
 
 def pictures(html):
     """Find every picture of a page, in order."""
-    return [picture(_whole(html, at.start())) for at in re.finditer('<div class="frames"', html)]
+    found = re.findall(r'<section class="frames".*?</section>', html, flags=re.DOTALL)
+    return [picture(section) for section in found]
 
 
 def picture(html):
@@ -54,12 +55,3 @@ def picture(html):
 def numbers(frame, path):
     """The numbers in the elements that a path finds in a frame."""
     return [float(words(cell).replace("\u2212", "-")) for cell in frame.findall(path)]
-
-
-def _whole(html, start):
-    depth = 0
-    for tag in re.finditer(r"<(/?)div\b[^>]*>", html[start:]):
-        depth += -1 if tag[1] else 1
-        if not depth:
-            return html[start : start + tag.end()]
-    raise AssertionError("a div is not closed")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 from frames_on_page import numbers, picture, words
 
-from selfattn.figures import average, bars, captioned, frames, grid, products, strip
+from selfattn.figures import average, bars, beside, captioned, frames, grid, products, strip
 from selfattn.figures.frames import MOST
 
 STYLE = "docs/assets/stylesheets/frames.css"
@@ -178,6 +178,11 @@ def test_sums_refuse_what_does_not_fit():
         average([0.5, 0.5], [[1.0, 2.0]] * 2, [1.0], labels=["a", "b"], most=2)
     with pytest.raises(ValueError, match=r"between 0 and 1.0; got 1.5"):
         average([1.5, 0.5], [[1.0]] * 2, [1.0], labels=["a", "b"], most=2)
+
+
+def test_parts_stand_beside_each_other():
+    row = parse(beside("<p>one</p>", "<p>two</p>")).find("div[@class='beside']")
+    assert [words(part) for part in row.findall("div")] == ["one", "two"]
 
 
 def test_a_grid_marks_the_current_row_alone():

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 import torch
 import torch.nn.functional as F
-from frames_on_page import numbers, pictures, words
+from frames_on_page import numbers, words
 from test_browser import browser, home, on_disk, served  # noqa: F401
-from test_pictures import PHONE, TOKENS, close, layers, shown, vectors
+from test_pictures import PHONE, TOKENS, built, close, layers, vectors  # noqa: F401
 
 from selfattn.figures import calculator, fitted, lined_up, loglog, verdict
 from selfattn.figures.bars import number
@@ -19,29 +19,10 @@ from selfattn.text import load
 
 # ruff: noqa: F811
 
-MOVING = {"order": "order-words", "pytorch": "pytorch-cases", "square": "square-memory"}
 LENGTHS = (48, 512, 1024, 2048, 4096, 8192)
 
 
-@pytest.fixture(scope="module")
-def built(built_site):
-    found = {}
-    for page, name in MOVING.items():
-        (picture,) = pictures((built_site / f"{page}.html").read_text(encoding="utf-8"))
-        assert picture.name == name
-        found[name] = picture
-    return found
-
-
 # What the pictures show
-
-
-def test_every_frame_says_what_it_shows(built):
-    for picture in built.values():
-        assert set(picture.frames) == set(itertools.product(*picture.choices))
-        captions = [words(f.find(".//figcaption")) for f in picture.frames.values()]
-        assert len(set(captions)) == len(captions)
-        assert picture.start in picture.frames
 
 
 def sinusoid(place):
@@ -397,55 +378,12 @@ def test_the_script_is_loaded_by_its_page_alone(built_site):
 def test_the_calculators_place_is_escaped_and_hidden():
     html = calculator((1, 2), (2,))
     assert 'value="1, 2"' in html
-    assert re.match(r'<div class="calculator" [^>]*hidden>', html)
+    assert re.match(r'<section class="calculator" [^>]*hidden>', html)
 
 
-# How they are worked
-
-
-@pytest.mark.parametrize("page", MOVING)
-def test_one_frame_after_every_choice_and_it_fits_a_phone(on_disk, page):
-    on_disk.page.set_viewport_size(PHONE)
-    on_disk.open(page)
-    picture = on_disk.page.locator(f"#{MOVING[page]}")
-    rows = [row.get_by_role("radio").all() for row in picture.locator("fieldset").all()]
-    for i, chosen in enumerate(itertools.product(*rows)):
-        for button in chosen:
-            button.check()
-        assert shown(picture) == [i]
-        scroll = on_disk.page.evaluate("document.documentElement.scrollWidth")
-        assert scroll <= PHONE["width"]
-    assert on_disk.seen == []
-
-
-@pytest.mark.parametrize("page", MOVING)
-def test_one_frame_after_every_key(on_disk, page):
-    on_disk.page.set_viewport_size(PHONE)
-    on_disk.open(page)
-    picture = on_disk.page.locator(f"#{MOVING[page]}")
-    for row in picture.locator("fieldset").all():
-        buttons = row.get_by_role("radio")
-        buttons.first.check()
-        buttons.first.focus()
-        seen = [shown(picture)]
-        for n in range(1, buttons.count()):
-            on_disk.page.keyboard.press("ArrowRight")
-            assert buttons.nth(n).is_checked()
-            seen.append(shown(picture))
-        assert all(len(places) == 1 for places in seen)
-        assert len({place for (place,) in seen}) == buttons.count()
-
-
-def test_without_scripts_pictures_and_pairs_are_there(browser, built_site):
+def test_without_scripts_the_pairs_are_there(browser, built_site):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    for name, picture in MOVING.items():
-        page.goto((built_site / f"{name}.html").as_uri())
-        visible = page.locator(f"#{picture} .frame:visible")
-        first = visible.inner_text()
-        page.locator(f"#{picture} label:not(:has(:checked))").last.click()
-        assert visible.count() == 1
-        assert visible.inner_text() != first
     page.goto((built_site / "pytorch.html").as_uri())
     assert not page.locator(".calculator").is_visible()
     assert page.locator("figure.shapes table:visible").count() == 10

@@ -1,7 +1,7 @@
 """Figures as text: pure functions from numbers and labels to HTML or SVG."""
 
 from selfattn.figures.bars import bars, strip
-from selfattn.figures.frames import captioned, frames
+from selfattn.figures.frames import beside, captioned, frames
 from selfattn.figures.heatmap import grid, heatmap
 from selfattn.figures.loglog import fitted, loglog
 from selfattn.figures.shapes import calculator, lined_up, verdict
@@ -10,6 +10,7 @@ from selfattn.figures.sums import average, products
 __all__ = [
     "average",
     "bars",
+    "beside",
     "calculator",
     "captioned",
     "fitted",

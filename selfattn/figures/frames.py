@@ -3,14 +3,15 @@
 How to add one:
 
 1. Write a figure section in `snippets/PAGE-frames.md`. Draw each frame from the script's tensors:
-   a `heatmap(...)`, or `captioned("What it shows.", part, ...)` with parts of `bars` and `sums`.
+   a `heatmap(...)`, or `captioned("What it shows.", part, ...)` with parts of `bars` and `sums`
+   (`beside(...)` puts them next to each other).
 2. Collect the frames in a dict by the words of their buttons: `{"where": html, ...}`; for two
    rows of buttons a dict of such dicts. Its keys are the choices, in order, at most `MOST` a row.
 3. `show(frames("page-what", ("Token",), pictures, start=("card",)), alt="...")`. The name is used
    once on the site; a legend that reads Query, Key or Value has that role's colour.
 4. Assert in a `-check` section what the sentences around the picture say, and print in it the
    numbers that they quote. On the page: a sentence before it that says what to try, one after it
-   that says what was seen. `tests/test_pictures.py` then visits it by its name.
+   that says what was seen. Name it in `MOVING` of `tests/test_pictures.py`.
 """
 
 import re
@@ -46,7 +47,7 @@ def frames(
         start: the choice shown at first, one for each legend; else the first of each.
 
     Returns:
-        A `<div>` that holds every frame. The style sheet hides all but the chosen one, from
+        A `<section>` that holds every frame. The style sheet hides all but the chosen one, from
         screen readers too; paper gets the chosen one without the buttons.
 
     Raises:
@@ -64,15 +65,21 @@ def frames(
         _pick(f"{name}-{n}", legend, labels, first)
         for n, (legend, labels, first) in enumerate(zip(legends, choices, start, strict=True), 1)
     )
+    # Search leaves it out up to the first end of a tag of this name, so none may be inside.
     return (
-        f'<div class="frames" id="{name}" data-search-exclude>\n{picks}'
-        f'<div class="stage">\n{_stage(pictures)}</div>\n</div>\n'
+        f'<section class="frames" id="{name}" data-search-exclude>\n{picks}'
+        f'<div class="stage">\n{_stage(pictures)}</div>\n</section>\n'
     )
 
 
 def captioned(caption: str, *parts: str) -> str:
     """Make a frame: parts of a picture, as HTML, above plain words that say what it shows."""
     return f"<figure>\n{''.join(parts)}<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+
+
+def beside(*parts: str) -> str:
+    """Put parts of a frame next to each other, two in a row."""
+    return f'<div class="beside">\n{"".join(f"<div>{part}</div>" for part in parts)}</div>\n'
 
 
 def nested(pictures: Pictures | Mapping[str, Pictures]) -> TypeGuard[Mapping[str, Pictures]]:

@@ -56,11 +56,12 @@ def calculator(scores: Shape, mask: Shape) -> str:
     label = "Shapes lined up"
     rows = "".join(f'<tr><th scope="row">{row}</th></tr>\n' for row in ROWS)
     return (
-        f'<div class="calculator" data-search-exclude hidden>\n{fields}<output></output>\n'
+        '<section class="calculator" aria-label="Shape calculator" data-search-exclude hidden>\n'
+        f"{fields}<output></output>\n"
         f'<div class="heat-scroll" role="group" aria-label="{label}">\n'
         f'<table class="shapes" aria-label="{label}">\n<thead><tr><td></td></tr></thead>\n'
         f"<tbody>\n{rows}</tbody>\n</table>\n"
-        "</div>\n</div>\n"
+        "</div>\n</section>\n"
     )
 
 
