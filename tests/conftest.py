@@ -1,19 +1,26 @@
 """Fixtures that several test modules share."""
 
+import functools
+import http.server
 import os
+import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import small_site
 from hypothesis import settings
+from playwright.sync_api import Error, sync_playwright
 
 from selfattn.corpora import banking77
 
 # The first example of a property pays for imports; how long it takes says nothing about the code.
 settings.register_profile("selfattn", deadline=None)
 settings.load_profile("selfattn")
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +58,40 @@ def built_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert build.returncode == 0, build.stdout + build.stderr
     return site
+
+
+def installed():
+    """The browser to use: the one named, else the system's, else (None) playwright's own."""
+    named = os.environ.get("SELFATTN_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, CHROMIUM)), None)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium. Of one module alone: while it is open, no other test can run an event loop."""
+    with sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=installed(), args=["--no-sandbox"])
+        except Error as error:
+            reason = (
+                "needs Chromium: install it, name it in SELFATTN_CHROMIUM, or run "
+                f"`playwright install chromium`; {error}"
+            )
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def home(built_site):
+    """The address at which the built site is served."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    handler = functools.partial(Quiet, directory=built_site)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()

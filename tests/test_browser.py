@@ -1,74 +1,12 @@
 """The built site in Chromium: every page, light and dark, on a phone and on a desktop."""
 
-import functools
-import http.server
-import os
-import shutil
-import threading
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error, sync_playwright
+from watch import Watch
 
 PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZES = ((390, 844), (1440, 900))
-
-
-def installed():
-    """The browser to use: the one named, else the system's, else (None) playwright's own."""
-    named = os.environ.get("SELFATTN_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, NAMES)), None)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        try:
-            browser = playwright.chromium.launch(executable_path=installed(), args=["--no-sandbox"])
-        except Error as error:
-            reason = (
-                "needs Chromium: install it, name it in SELFATTN_CHROMIUM, or run "
-                f"`playwright install chromium`; {error}"
-            )
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-        yield browser
-        browser.close()
-
-
-class Watch:
-    """A browser tab that remembers every complaint, and every request beyond the site."""
-
-    def __init__(self, page, home):
-        self.page, self.home, self.seen = page, home, []
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
-        page.on("request", self._request)
-
-    def _console(self, message):
-        if message.type in {"error", "warning"}:
-            self.seen.append(f"console: {message.text}")
-
-    def _request(self, request):
-        if not request.url.startswith((self.home, "data:", "blob:", "about:")):
-            self.seen.append(f"request: {request.url}")
-
-    def open(self, name):
-        self.seen.clear()
-        self.page.goto(f"{self.home}/{name}.html", wait_until="load")
-
-
-@pytest.fixture(scope="module")
-def home(built_site):
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    handler = functools.partial(Quiet, directory=built_site)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 @pytest.fixture(scope="module")

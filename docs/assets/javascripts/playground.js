@@ -37,7 +37,7 @@ document$.subscribe(() => {
   const set = (name, value) => {
     const control = form.elements[name]
     control.value = value
-    if (control.value !== value) control.value = initial[name]
+    if (control.value !== value || control.selectedIndex === -1) control.value = initial[name]
   }
 
   const asked = () => new URLSearchParams(location.hash.slice(1))
@@ -79,7 +79,7 @@ document$.subscribe(() => {
 
   const colour = (cell, share) => cell.style.setProperty("--w", share.toFixed(2))
 
-  // A cell of one step: what it says, and how it is coloured from `low` (pale) to `high`.
+  // A cell of one step: what it says, and how it is coloured from `low` (faint) to `high`.
   const makeCell = (step, number, isBlocked, low, high) => {
     if (Number.isNaN(number)) return make("td", { className: "nan" }, make("span", {}, "nan"))
     if (isBlocked && step === "weights" && number === 0) {
@@ -112,7 +112,7 @@ document$.subscribe(() => {
     weights: () => "weights: the softmax of each row; each row sums to 1.",
     output: () => "output: the values, averaged with the weights of each row; 16 entries.",
   }
-  const legend = " Coloured from its smallest number, pale, to its largest."
+  const legend = " Coloured from its smallest number, faint, to its largest, strong."
 
   const makeTable = (step, here) => {
     const labels = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
@@ -130,10 +130,7 @@ document$.subscribe(() => {
     return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
   }
 
-  // How many words can stand upright side by side.
-  const room = (figure) => figure.parentElement.clientWidth / 14
-
-  const showStep = (step, here) => {
+  const showStep = (step, here, room) => {
     const figure = form.querySelector(`figure[data-step="${step}"]`)
     const wanted = [step, "all"].includes(form.elements.show.value)
     figure.hidden = !wanted || !here
@@ -141,7 +138,7 @@ document$.subscribe(() => {
     const table = makeTable(step, here)
     const wide = table.tHead.rows[0].cells.length - 1 > (step === "output" ? 16 : WIDE)
     figure.classList.toggle("compact", wide && !form.elements.numbers.checked)
-    figure.classList.toggle("dense", here.ids.length > room(figure))
+    figure.classList.toggle("dense", here.ids.length > room)
     const caption = captions[step](here) + (step === "weights" ? "" : legend)
     const box = figure.querySelector(".heat-scroll")
     box.setAttribute("aria-label", caption)
@@ -150,13 +147,13 @@ document$.subscribe(() => {
   }
 
   // The tokens: a button each, to move it; the id; how far its output moved.
-  const showTokens = ({ tokens, ids, order }, moved) => {
+  const showTokens = ({ tokens, ids }, moved) => {
     const { UNK } = playgroundModel
     const row = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells)
     const buttons = tokens.map((token, place) => {
       const button = make("button", { type: "button", title: token }, token)
       button.setAttribute("aria-label", `${token}, place ${place + 1}: move to the left`)
-      button.addEventListener("click", () => move(order, place))
+      button.addEventListener("click", () => move(place))
       return make("th", { scope: "col" }, button)
     })
     const known = ids.slice(0, tokens.length).map((id) =>
@@ -168,7 +165,7 @@ document$.subscribe(() => {
   }
 
   // A token changes places with the one on its left, the first with the last.
-  const move = (order, place) => {
+  const move = (place) => {
     const to = (place || order.length) - 1
     const moved = [...order]
     ;[moved[place], moved[to]] = [moved[to], moved[place]]
@@ -176,10 +173,12 @@ document$.subscribe(() => {
     part("tokens").querySelectorAll("button")[to].focus()
   }
 
-  const isTyped = (order) => order.every((typed, place) => typed === place)
+  let order = [] // as shown: the typed place of the token at each place
 
-  const reorder = (order) => {
-    form.elements.order.value = isTyped(order) ? "" : order.join(".")
+  const isTyped = (places) => places.every((typed, place) => typed === place)
+
+  const reorder = (places) => {
+    form.elements.order.value = isTyped(places) ? "" : places.join(".")
     change()
   }
 
@@ -230,10 +229,12 @@ document$.subscribe(() => {
       : summary(found)
     if (!empty) {
       if (isTyped(found.here.order)) form.elements.order.value = now.order = ""
+      order = found.here.order
       showTokens(found.here, found.moved)
       showSwitches(found.switches, now, found.here.pads)
     }
-    for (const step of STEPS) showStep(step, found.here)
+    const room = part("result").clientWidth / 14 // for words that stand upright, side by side
+    for (const step of STEPS) showStep(step, found.here, room)
     part("numbers").hidden = empty || found.here.ids.length <= WIDE
     part("link").href = link() || "#"
     announce()
@@ -263,9 +264,7 @@ document$.subscribe(() => {
   }
   form.addEventListener("click", ({ target }) => {
     const rearranged = orders[target.dataset.order]
-    const now = values()
-    const { here } = playgroundModel.effects(layer, now.text, settings(now))
-    if (rearranged) reorder(rearranged([...here.order]))
+    if (rearranged) reorder(rearranged([...order]))
   })
   document.addEventListener("click", ({ target }) => {
     if (target.closest("a.try")) {
