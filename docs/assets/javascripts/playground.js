@@ -49,8 +49,7 @@ document$.subscribe(() => {
     text.value = text.value.slice(0, text.maxLength)
   }
 
-  const link = () => {
-    const now = values()
+  const link = (now) => {
     const changed = Object.keys(initial).filter((name) => now[name] !== initial[name])
     const query = new URLSearchParams(changed.map((name) => [name, now[name]]))
     return changed.length ? `#${query}` : ""
@@ -58,7 +57,7 @@ document$.subscribe(() => {
 
   // Browsers refuse to note the address many times in a second.
   const writeLink = later(400, () => {
-    history.replaceState(null, "", location.href.split("#")[0] + link())
+    history.replaceState(null, "", location.href.split("#")[0] + link(values()))
   })
 
   const announce = later(800, () => {
@@ -151,8 +150,7 @@ document$.subscribe(() => {
     const { UNK } = playgroundModel
     const row = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells)
     const buttons = tokens.map((token, place) => {
-      const button = make("button", { type: "button", title: token }, token)
-      button.setAttribute("aria-label", `${token}, place ${place + 1}: move to the left`)
+      const button = make("button", { type: "button", title: `Move ${token} to the left` }, token)
       button.addEventListener("click", () => move(place))
       return make("th", { scope: "col" }, button)
     })
@@ -203,8 +201,8 @@ document$.subscribe(() => {
     }
     const gone = here.weights.filter((row) => Number.isNaN(row[0])).length
     if (gone) {
-      said.push(`${count(gone, "row")} of nan: with every key at minus infinity, `
-        + "the softmax has 0 to share out among 0.")
+      said.push(`${count(gone, "row")} of nan: every key is masked with minus infinity, `
+        + "and the softmax divides 0 by 0.")
     }
     if (here.cut) said.push(`Cut at ${real} tokens: the last ${here.cut} are not read.`)
     return said.join(" ")
@@ -236,7 +234,7 @@ document$.subscribe(() => {
     const room = part("result").clientWidth / 14 // for words that stand upright, side by side
     for (const step of STEPS) showStep(step, found.here, room)
     part("numbers").hidden = empty || found.here.ids.length <= WIDE
-    part("link").href = link() || "#"
+    part("link").href = link(now) || "#"
     announce()
   }
 
