@@ -351,7 +351,7 @@ def test_each_suggestion_shows_what_its_script_printed(page, built_site):
             """([moved, gone]) => {
                 const said = document.querySelector("[data-part=summary]").textContent
                 const rows = said.match(/(\\d+) rows? of nan/)?.[1] ?? "0"
-                return said.includes(moved) && rows === gone
+                return said.includes(moved === "nan" ? "output is nan" : moved) && rows === gone
             }""",
             arg=[moved, gone],
         )
@@ -437,6 +437,23 @@ def test_every_step_says_what_is_masked_and_what_is_nan(page):
     page.locator("select[name=fill]").select_option("-10000")
     assert cells(page, "masked")[5] == ["−10000 masked"] * 7
     assert cells(page, "weights")[5] == ["0.14 though masked"] * 7
+
+
+def test_the_distance_is_told_of_the_others_where_one_is_nan(page, layers):
+    page.goto(address(page, "#pads=4&causal=diagonal&fill=-10&mask=off"))
+    page.locator("select[name=fill]").select_option("-Infinity")
+    case = {"text": "Where is my card?", "fill": "-Infinity", "order": []}
+    case["settings"] = {"scale": "root", "pads": 4, "mask": "off", "causal": "diagonal"}
+    _, matrices, here = expected(layers, case)
+    _, _, plain = expected(layers, case, **PLAIN)
+    far = apart(here, plain)[1:].max()
+    given = matrices["weights"][1:5, 5:].sum(dim=-1)
+    assert given.max() == 0
+    assert text(page, "summary") == (
+        f"A token’s output is nan; the others are up to {far:.4f} from those of the plain query. "
+        "The tokens give 0.00 of their weight to the 4 pads. "
+        "1 row of nan: every key is masked with minus infinity, and the softmax divides 0 by 0."
+    )
 
 
 def test_a_link_carries_the_state(page):

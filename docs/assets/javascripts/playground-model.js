@@ -99,7 +99,7 @@ const playgroundModel = (() => {
       return Math.max(...moves(here, there))
     }
     const switches = Object.fromEntries(Object.keys(PLAIN).map((name) => [name, alone(name)]))
-    return { here, moved, total: Math.max(...moved), switches }
+    return { here, moved, switches }
   }
 
   return { MAX_LEN, UNK, tokenize, layer, run, effects }

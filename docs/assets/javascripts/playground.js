@@ -187,16 +187,21 @@ document$.subscribe(() => {
     return low === high ? low : `${low} to ${high}`
   }
 
-  const summary = ({ here, total }) => {
+  // In words, the largest distance of those that are one.
+  const distance = (moved) => {
+    const far = shown(Math.max(0, ...moved.filter((n) => !Number.isNaN(n))), 4)
+    const from = Number(far) === 0
+      ? "those of the plain query, 0.0000 apart." : `up to ${far} from those of the plain query.`
+    return moved.some(Number.isNaN)
+      ? `A token’s output is nan; the others are ${from}` : `The outputs are ${from}`
+  }
+
+  const summary = ({ here, moved }) => {
     const real = here.tokens.length
-    const apart = shown(total, 4)
-    const said = [
-      Number.isNaN(total) ? "A token’s output is nan, at no distance from anything."
-        : Number(apart) === 0 ? "The outputs are those of the plain query, 0.0000 apart."
-          : `The outputs are up to ${apart} from those of the plain query.`,
-    ]
-    if (here.pads) {
-      const given = here.weights.slice(0, real).map((row) => row.slice(real).reduce((a, b) => a + b))
+    const said = [distance(moved)]
+    const open = here.weights.slice(0, real).filter((row) => !Number.isNaN(row[0]))
+    if (here.pads && open.length) {
+      const given = open.map((row) => row.slice(real).reduce((a, b) => a + b))
       said.push(`The tokens give ${span(given)} of their weight to the ${count(here.pads, "pad")}.`)
     }
     const gone = here.weights.filter((row) => Number.isNaN(row[0])).length
