@@ -1,4 +1,4 @@
-"""The lesson's own part of the MkDocs build: reading times, counts, links to the repository.
+"""The lesson's own part of the MkDocs build: reading times, counts, links, large scripts.
 
 A page may hold `{{ minutes }}`, `{{ sections }}`, `{{ scripts }}` and `{{ blocks }}`; each
 becomes a number counted from the files of this very build.
@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 from selfattn.fresh.page import fences
 
@@ -24,6 +25,7 @@ WORDS_A_MINUTE = 200
 CODE_WORDS_A_MINUTE = 100
 
 _TOKEN = re.compile(r"\{\{ ?(\w+) ?\}\}")
+_OWN_FILE = re.compile(r'<script data-file="([^"]+)">(.*?)</script>', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -50,7 +52,7 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
     page.meta["minutes"] = reading_minutes(html)
     if config.repo_url:
         page.meta["report_url"] = report_url(config.repo_url, page)
-    return html
+    return own_files(html, page, config, files)
 
 
 def on_env(env: Any, *, config: MkDocsConfig, files: Files) -> None:
@@ -94,6 +96,16 @@ def report_url(repository: str, page: Page) -> str:
         }
     )
     return f"{repository.rstrip('/')}/issues/new?{query}"
+
+
+def own_files(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Move each script that names a file into that file, so that no reader waits for it."""
+
+    def move(script: re.Match[str]) -> str:
+        files.append(File.generated(config, script[1], content=script[2]))
+        return f'<script defer src="{get_relative_url(script[1], page.url)}"></script>'
+
+    return _OWN_FILE.sub(move, html)
 
 
 class _Words(HTMLParser):
