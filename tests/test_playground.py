@@ -11,8 +11,8 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from conftest import Watch
+from torch import nn
 
 from selfattn import corpora
 from selfattn.playground import FILE, script
