@@ -1,22 +1,23 @@
-"""The lesson's own part of the MkDocs build: reading times, counts, links to the repository.
+"""The lesson's own part of the MkDocs build: reading times, counts, links, large scripts.
 
 A page may hold `{{ minutes }}`, `{{ sections }}`, `{{ scripts }}` and `{{ blocks }}`; each
 becomes a number counted from the files of this very build.
 """
 
-import html
 import math
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.structure.toc import AnchorLink
+from mkdocs.utils import get_relative_url
 
 from selfattn.fresh.page import fences
 
@@ -27,6 +28,7 @@ CODE_WORDS_A_MINUTE = 100
 
 _TOKEN = re.compile(r"\{\{ ?(\w+) ?\}\}")
 _TAG = re.compile(r"<[^<>]*>")
+_OWN_FILE = re.compile(r'<script data-file="([^"]+)">(.*?)</script>', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -53,7 +55,7 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
     page.meta["minutes"] = reading_minutes(html)
     if config.repo_url:
         page.meta["report"] = report(config.repo_url, page)
-    return html
+    return own_files(html, page, config, files)
 
 
 def on_env(env: Any, *, config: MkDocsConfig, files: Files) -> None:
@@ -99,7 +101,7 @@ def report(repository: str, page: Page) -> dict[str, Any]:
     wrong = "\nWhat is wrong:\n"
     places = [("this page", where + wrong)]
     for section in _sections(page.toc):
-        title = html.unescape(_TAG.sub("", section.title))
+        title = unescape(_TAG.sub("", section.title))
         places.append((title, f"{where}Section: {title} (#{section.id})\n{wrong}"))
     return {
         "url": f"{repository.rstrip('/')}/issues/new",
@@ -114,6 +116,16 @@ def _sections(items: Iterable[AnchorLink]) -> Iterator[AnchorLink]:
         if item.level > 0:
             yield item
         yield from _sections(item.children)
+
+
+def own_files(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Move each script that names a file into that file, so that no reader waits for it."""
+
+    def move(script: re.Match[str]) -> str:
+        files.append(File.generated(config, script[1], content=script[2]))
+        return f'<script defer src="{get_relative_url(script[1], page.url)}"></script>'
+
+    return _OWN_FILE.sub(move, html)
 
 
 class _Words(HTMLParser):

@@ -30,7 +30,8 @@ UNSEEN = """() => [...document.querySelectorAll(
 # All that the Tab key must reach: what is seen and can be used. The button back to the top is left
 # out, as it comes and goes with the direction in which one scrolls.
 STOPS = """() => [...document.querySelectorAll(
-    'a[href], button:not(.md-top), input, select, textarea, summary, [tabindex]')].filter((element) =>
+    'a[href], button:not(.md-top), input, select, textarea, summary, [tabindex]'
+    )].filter((element) =>
         element.checkVisibility({visibilityProperty: true}) && element.tabIndex >= 0 &&
         !element.disabled && !element.closest('[inert]') &&
         // Of radio buttons with one name only the chosen one is a stop.

@@ -21,6 +21,9 @@ MOVING = {
     "scale": ["scale-width"],
     "padding-mask": ["padding-pads"],
     "causal-mask": ["causal-edit", "causal-rows"],
+    "order": ["order-words"],
+    "pytorch": ["pytorch-cases"],
+    "square": ["square-memory"],
 }
 TOKENS = tokenize("Where is my card?")
 PHONE = {"width": 360, "height": 780}

@@ -91,3 +91,17 @@ def test_repository_links_need_a_repository(repository, edits):
     assert site.on_config(config).edit_uri == edits
     site.on_page_content("<p>word</p>", page=this, config=config, files=None)
     assert ("report_url" in this.meta) is bool(repository)
+
+
+def test_a_script_that_names_a_file_is_moved_there():
+    config = SimpleNamespace(site_dir="site", use_directory_urls=False, plugins=None)
+    config.plugins = SimpleNamespace(_current_plugin="site")
+    files, this = [], page()
+    this.url = "deep/a-page.html"
+    html = '<p>a</p><script data-file="assets/big.js">const a = "<b>"\n</script><script>b</script>'
+    assert site.own_files(html, this, config, files) == (
+        '<p>a</p><script defer src="../assets/big.js"></script><script>b</script>'
+    )
+    assert [(file.dest_uri, file.content_string) for file in files] == [
+        ("assets/big.js", 'const a = "<b>"\n')
+    ]

@@ -56,8 +56,8 @@ def strip(values: Any, *, head: str, most: float = 1.0) -> str:
 
 def number(value: float, digits: int) -> str:
     """Write a number with a minus sign that screen readers read, and no minus before a zero."""
-    text = f"{value:.{digits}f}"
-    return text.replace("-", "\u2212") if float(text) else text.removeprefix("-")
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "\u2212") if text.strip("-0.,") else text.removeprefix("-")
 
 
 def share(value: float, most: float) -> float:
