@@ -6,15 +6,17 @@ each becomes a number counted from the files of this very build.
 
 import math
 import re
+from collections.abc import Iterable, Iterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.structure.toc import AnchorLink
 from mkdocs.utils import get_relative_url
 
 from selfattn.fresh.page import fences
@@ -25,6 +27,7 @@ WORDS_A_MINUTE = 200
 CODE_WORDS_A_MINUTE = 100
 
 _TOKEN = re.compile(r"\{\{ ?(\w+) ?\}\}")
+_TAG = re.compile(r"<[^<>]*>")
 _OWN_FILE = re.compile(r'<script data-file="([^"]+)">(.*?)</script>', re.DOTALL)
 
 
@@ -48,10 +51,10 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Note the reading time and the link to report an error, for the page's template."""
+    """Note the reading time and how to report an error, for the page's template."""
     page.meta["minutes"] = reading_minutes(html)
     if config.repo_url:
-        page.meta["report_url"] = report_url(config.repo_url, page)
+        page.meta["report"] = report(config.repo_url, page)
     return own_files(html, page, config, files)
 
 
@@ -88,15 +91,32 @@ def reading_minutes(html: str) -> int:
     return max(1, math.ceil(minutes))
 
 
-def report_url(repository: str, page: Page) -> str:
-    """Link to a new issue that names the page."""
-    query = urlencode(
-        {
-            "title": f"Error on the page: {page.title}",
-            "body": f"Page: docs/{page.file.src_uri}\n\nWhat is wrong:\n",
-        }
-    )
-    return f"{repository.rstrip('/')}/issues/new?{query}"
+def report(repository: str, page: Page) -> dict[str, Any]:
+    """Give what a form needs to open a new issue that names the page and a section of it.
+
+    Returns:
+        `url` and `title` of the issue, and `places`: what the reader chooses from, each a name
+        and the text that the issue begins with.
+    """
+    where = f"Page: docs/{page.file.src_uri}\n"
+    wrong = "\nWhat is wrong:\n"
+    places = [("this page", where + wrong)]
+    for section in _sections(page.toc):
+        title = unescape(_TAG.sub("", section.title))
+        places.append((title, f"{where}Section: {title} (#{section.id})\n{wrong}"))
+    return {
+        "url": f"{repository.rstrip('/')}/issues/new",
+        "title": f"Error on the page: {page.title}",
+        "places": places,
+    }
+
+
+def _sections(items: Iterable[AnchorLink]) -> Iterator[AnchorLink]:
+    """Yield the sections below a page's title in order."""
+    for item in items:
+        if item.level > 0:
+            yield item
+        yield from _sections(item.children)
 
 
 def own_files(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

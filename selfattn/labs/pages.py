@@ -74,6 +74,7 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
     if lab is None:
         return html
     page.edit_url = None  # there is no such file to edit
+    page.meta["search"] = {"exclude": True}  # the lab's page says the same
     html = _SURPLUS.sub("", html).replace('class="anchor-link"', 'class="headerlink"')
     return html.replace("</h1>", f"</h1>\n{_links(lab)}", 1)
 
