@@ -118,6 +118,26 @@ def test_the_search_dialog_has_a_name(html):
 @pytest.mark.parametrize("name", PAGES)
 def test_errors_can_be_reported_and_pages_edited(name, pages):
     html = pages[name]
-    assert "https://github.com/example/selfattn/issues/new?title=" in html
+    assert 'action="https://github.com/example/selfattn/issues/new"' in html
+    places = re.findall(r'<option value="(Page: docs/[^"]*)"', html)
+    assert all(place.startswith(f"Page: docs/{name}.md\n") for place in places)
+    sections = re.findall(r'<h[23] id="([^"]+)"', html.split("<article")[1])
+    if name != "whole":
+        assert re.findall(r"Section: .* \(#(.+)\)", "".join(places)) == sections
     assert f"https://github.com/example/selfattn/edit/main/docs/{name}.md" in html
     assert 'data-md-component="source"' not in html  # its script asks the host for stars
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_says_what_it_teaches(name, pages):
+    descriptions = {
+        other: re.findall(r'<meta name="description" content="([^"]+)"', pages[other])
+        for other in PAGES
+    }
+    assert len(descriptions[name]) == 1
+    assert len(descriptions[name][0]) > 50
+    assert list(descriptions.values()).count(descriptions[name]) == 1
+
+
+def test_the_landing_page_has_a_picture_made_by_the_build(pages):
+    assert re.search(r'class="executed" id="out-index-figure"><div class="shown"', pages["index"])

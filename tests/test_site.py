@@ -1,15 +1,16 @@
 from types import SimpleNamespace
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.toc import AnchorLink
 
 from selfattn import site
 
 
-def page(minutes=1, blocks=0, section=None, content="", title="A page", file="a-page.md"):
+def page(minutes=1, blocks=0, section=None, content="", title="A page", toc=(), file="a-page.md"):
     return SimpleNamespace(
         title=title,
+        toc=toc,
         content=content,
         meta={"minutes": minutes, "blocks": blocks},
         parent=section and SimpleNamespace(title=section),
@@ -85,12 +86,17 @@ def test_reading_minutes(html, minutes):
     assert site.reading_minutes(html) == minutes
 
 
-def test_the_report_names_the_page():
-    url = urlsplit(site.report_url("https://example.org/a/b/", page(title="Q & A")))
-    assert (url.netloc, url.path) == ("example.org", "/a/b/issues/new")
-    query = parse_qs(url.query)
-    assert query["title"] == ["Error on the page: Q & A"]
-    assert "docs/a-page.md" in query["body"][0]
+def test_the_report_names_the_page_and_a_section():
+    inner = AnchorLink("Inner &amp; <code>x</code>", "inner", 2)
+    section, title = AnchorLink("Section", "section", 1), AnchorLink("Q & A", "q-a", 0)
+    section.children, title.children = [inner], [section]
+    report = site.report("https://example.org/a/b/", page(title="Q & A", toc=[title]))
+    assert report["url"] == "https://example.org/a/b/issues/new"
+    assert report["title"] == "Error on the page: Q & A"
+    names, bodies = zip(*report["places"], strict=True)
+    assert names == ("this page", "Section", "Inner & x")
+    assert all(body.startswith("Page: docs/a-page.md\n") for body in bodies)
+    assert "Section: Inner & x (#inner)" in bodies[2]
 
 
 @pytest.mark.parametrize(("repository", "edits"), [("https://example.org/a", "edit/"), ("", None)])
@@ -99,7 +105,7 @@ def test_repository_links_need_a_repository(repository, edits):
     this = page()
     assert site.on_config(config).edit_uri == edits
     site.on_page_content("<p>word</p>", page=this, config=config, files=None)
-    assert ("report_url" in this.meta) is bool(repository)
+    assert ("report" in this.meta) is bool(repository)
 
 
 def test_a_script_that_names_a_file_is_moved_there():
