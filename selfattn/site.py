@@ -1,7 +1,7 @@
 """The lesson's own part of the MkDocs build: reading times, counts, links, large scripts.
 
-A page may hold `{{ minutes }}`, `{{ sections }}`, `{{ scripts }}` and `{{ blocks }}`; each
-becomes a number counted from the files of this very build.
+A page may hold `{{ minutes }}`, `{{ scripts }}`, `{{ blocks }}`, `{{ questions }}` or `{{ labs }}`;
+each becomes a number counted from the files of this very build.
 """
 
 import math
@@ -22,7 +22,7 @@ from mkdocs.utils import get_relative_url
 from selfattn.fresh.page import fences
 
 LESSON = "The lesson"
-NAMES = ("minutes", "sections", "scripts", "blocks")
+NAMES = ("minutes", "scripts", "blocks", "questions", "labs")
 WORDS_A_MINUTE = 200
 CODE_WORDS_A_MINUTE = 100
 
@@ -71,9 +71,10 @@ def site_counts(pages: list[Page], snippets: Path) -> dict[str, int]:
     lesson = [page for page in pages if page.parent and page.parent.title == LESSON]
     return {
         "minutes": sum(page.meta["minutes"] for page in lesson),
-        "sections": len(lesson),
         "scripts": len(list(snippets.glob("*.md"))),
         "blocks": sum(page.meta["blocks"] for page in pages),
+        "questions": sum((page.content or "").count('<details class="answer"') for page in pages),
+        "labs": sum(bool(re.fullmatch(r"lab-\w+\.md", page.file.src_uri)) for page in pages),
     }
 
 
@@ -139,6 +140,7 @@ class _Words(HTMLParser):
         self.prose = 0
         self.code = 0
         self._inside: list[str] = []
+        self._written = ""  # of a block of code: highlighting cuts it into more pieces than words
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in self.CODE | self.SKIPPED:
@@ -147,12 +149,13 @@ class _Words(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
+            self.code += len(self._written.split())
+            self._written = ""
 
     def handle_data(self, data: str) -> None:
         if self.SKIPPED.intersection(self._inside):
             return
-        words = len(data.split())
         if self._inside:
-            self.code += words
+            self._written += data
         else:
-            self.prose += words
+            self.prose += len(data.split())

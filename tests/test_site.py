@@ -7,14 +7,14 @@ from mkdocs.structure.toc import AnchorLink
 from selfattn import site
 
 
-def page(minutes=1, blocks=0, section=None, content="", title="A page", toc=()):
+def page(minutes=1, blocks=0, section=None, content="", title="A page", file="a-page.md", toc=()):
     return SimpleNamespace(
         title=title,
         toc=toc,
         content=content,
         meta={"minutes": minutes, "blocks": blocks},
         parent=section and SimpleNamespace(title=section),
-        file=SimpleNamespace(src_uri="a-page.md"),
+        file=SimpleNamespace(src_uri=file),
     )
 
 
@@ -43,22 +43,30 @@ def test_an_unknown_token_ends_the_build(token):
 def test_counts_come_from_the_lesson_and_from_all_pages(tmp_path):
     for name in ("a.md", "b.md", "notes.txt"):
         (tmp_path / name).touch()
-    pages = [page(2, 1), page(3, 5, "The lesson"), page(7, 11, "The lesson"), page(13, 17, "Other")]
+    answer = '<details class="answer" id="a"><summary>Answer</summary></details>'
+    pages = [
+        page(2, 1, file="lab-b.md"),
+        page(3, 5, "The lesson", answer),
+        page(7, 11, "The lesson", 2 * answer),
+        page(13, 17, "Other", file="lab-a.md"),
+        page(0, 0, file="lab-a-solved.ipynb"),
+    ]
     assert site.site_counts(pages, tmp_path) == {
         "minutes": 10,
-        "sections": 2,
         "scripts": 2,
         "blocks": 34,
+        "questions": 3,
+        "labs": 2,
     }
 
 
 def test_tokens_are_filled_on_every_page(tmp_path):
     (tmp_path / "snippets").mkdir()
-    pages = [page(5, 3, "The lesson", "<p>{{ sections }}, {{minutes}}, {{ blocks }}</p>"), page()]
+    pages = [page(5, 3, "The lesson", "<p>{{ labs }}, {{minutes}}, {{ blocks }}</p>"), page()]
     config = SimpleNamespace(config_file_path=str(tmp_path / "mkdocs.yml"))
     files = SimpleNamespace(documentation_pages=lambda: [SimpleNamespace(page=p) for p in pages])
     site.on_env(None, config=config, files=files)
-    assert pages[0].content == "<p>1, 5, 3</p>"
+    assert pages[0].content == "<p>0, 5, 3</p>"
 
 
 @pytest.mark.parametrize(
@@ -69,6 +77,7 @@ def test_tokens_are_filled_on_every_page(tmp_path):
         (f"<p>{'word ' * 201}</p>", 2),
         (f"<pre><code>{'word ' * 101}</code></pre>", 2),
         (f"<p>{'word ' * 200}</p><pre><span>{'word ' * 100}</span></pre><p>more</p>", 3),
+        (f"<pre><code>{'<span>wo</span><span>rd</span> ' * 100}</code></pre>", 1),
         (f"<figure><table><td>{'0.1 ' * 999}</td></table></figure><p>one</p>", 1),
         (f"<math>{'<mi>x</mi> ' * 999}</math>", 1),
     ],
