@@ -7,7 +7,7 @@ from mkdocs.structure.toc import AnchorLink
 from selfattn import site
 
 
-def page(minutes=1, blocks=0, section=None, content="", title="A page", toc=(), file="a-page.md"):
+def page(minutes=1, blocks=0, section=None, content="", title="A page", file="a-page.md", toc=()):
     return SimpleNamespace(
         title=title,
         toc=toc,
