@@ -130,6 +130,17 @@ LOOPS = Lab(
             (("query, key, value = (", "value, query, key = ("),),
         ),
         Mistake(
+            "the wrong seed order: value before key",
+            _ORDER,
+            (("query, key, value = (", "query, value, key = ("),),
+        ),
+        Mistake(
+            "the wrong seed order: seeded before each layer",
+            "All projections are alike, as each begins with the same random numbers. Seed once, "
+            "before the first layer.",
+            (("(nn.Linear", "(torch.manual_seed(42) and nn.Linear"),),
+        ),
+        Mistake(
             "the wrong seed order: projections before the embedding",
             _ORDER,
             tuple(
@@ -170,6 +181,8 @@ LOOPS = Lab(
     follows="Next: selfattn lab start masks, where a whole batch is padded.",
 )
 
+_INVERTED = "The mask lets through what it should block. Its True means: must not look."
+_PADS = ("weights.masked_fill(~mask, 0.0)", "weights.masked_fill((ids != 0).unsqueeze(1), 0.0)")
 _GRADIENTS_OFF = "torch.set_grad_enabled(False)\n"
 _BY_HAND = """
 
@@ -217,9 +230,10 @@ MASKS = Lab(
             _by_hand((" ** 0.5", "")),
         ),
         Mistake(
-            "the wrong softmax axis",
-            "The weights sum to 1 over the queries. They are shares of each query's row, so the "
-            "softmax runs over the keys.",
+            "the wrong softmax axis, or 0 times minus infinity",
+            "Everything is nan. Either the softmax runs over the queries, where a blocked key has "
+            "nothing to share out: it must run over the keys. Or the mask is multiplied by minus "
+            "infinity, and where it is 0, that is nan: fill the scores instead.",
             _by_hand(("dim=-1", "dim=-2")),
         ),
         Mistake(
@@ -237,12 +251,27 @@ MASKS = Lab(
             ),
         ),
         Mistake(
-            "an inverted mask",
-            "The mask lets through what it should block. Its True means: must not look.",
+            "nan rows of pads",
+            "Either the rows of the padded queries are blocked as well as the keys, and have none "
+            "left; or a mask is multiplied by minus infinity, and where it is 0, that is nan.",
+            (
+                ("attention(q, k, v, mask)", "attention(q, k, v, mask | mask.mT)"),
+                ("joined = mask |", "joined = mask | mask.mT |"),
+            ),
+        ),
+        Mistake("an inverted mask", _INVERTED, (("mask = padding", "mask = ~padding"), _PADS)),
+        Mistake(
+            "an inverted mask for one function alone",
+            _INVERTED,
             (
                 ("attention(q, k, v, mask)", "attention(q, k, v, ~mask)"),
                 ("attention(q, k, v, joined)", "attention(q, k, v, ~joined)"),
             ),
+        ),
+        Mistake(
+            "the first query's mask for all",
+            "Each query has padding of its own; the mask is [batch, 1, seq].",
+            (("mask = padding_mask(ids)", "mask = padding_mask(ids[:1])"), _PADS),
         ),
         Mistake(
             "an inverted mask for PyTorch's function",
@@ -281,6 +310,38 @@ MASKS = Lab(
             "a triangle upside down",
             "The causal mask blocks the past and leaves the future open.",
             (("causal_mask(48)", "causal_mask(48).T"),),
+        ),
+        Mistake(
+            "a triangle upside down, with its diagonal",
+            "The causal mask blocks the past and each token's own key, and leaves the future open.",
+            (("causal_mask(48)", "torch.ones(48, 48, dtype=torch.bool).tril()"),),
+        ),
+        Mistake(
+            "masks joined with and",
+            "A key is blocked only where both masks block it. It must be where either does.",
+            (("mask | causal", "mask & causal"),),
+        ),
+        Mistake(
+            "the wrong seed order: key before query",
+            _ORDER,
+            (("query, key, value = (", "key, query, value = ("),),
+        ),
+        Mistake(
+            "the wrong seed order: value before key",
+            _ORDER,
+            (("query, key, value = (", "query, value, key = ("),),
+        ),
+        Mistake(
+            "the wrong seed order: projections before the embedding",
+            _ORDER,
+            (
+                (
+                    "embedding = nn.Embedding(len(vocab), 32, padding_idx=0)\n"
+                    "query, key, value = (nn.Linear(32, 32) for _ in range(3))\n",
+                    "query, key, value = (nn.Linear(32, 32) for _ in range(3))\n"
+                    "embedding = nn.Embedding(len(vocab), 32, padding_idx=0)\n",
+                ),
+            ),
         ),
         Mistake(
             "padding_idx forgotten",

@@ -1,9 +1,8 @@
 """Compare what a learner's file printed with what the solution prints, item by item."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Literal
 
 from selfattn.fresh.compare import Token, equal, tokens
@@ -12,8 +11,13 @@ from selfattn.labs.catalog import Lab, Mistake
 
 Verdict = Literal["holds", "differs", "missing"]
 
-_NUMBERING = re.compile(r"^\s*\d+[.)]\s+")
-_DECORATION = re.compile(r"\btensor\b|\btorch\.Size\b|\bdtype=\S+|[\[\](){},'\"]")
+_NUMBERING = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+")
+# What is printed around values by lists, tensors, numpy and terminals, and groups of digits.
+_GROUPED = re.compile(r"(?<=\d)[,_](?=\d{3}(?!\d))")
+_DECORATION = re.compile(
+    r"\x1b\[[\d;]*m|\b(?:tensor|torch\.Size|np\.\w+|array)(?=\()"
+    r"|\b(?:dtype|device|grad_fn)=[^\s,)]+|[\[\](){},'\"\u2018-\u201d]"
+)
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,9 @@ def compare(printed: str, right: str) -> list[Item]:
     Returns:
         One item for each line of the solution.
     """
-    known = items(right)
     given = items(printed)
-    return [_item(label, given.get(label), value) for label, value in known.items()]
+    labels = [line.partition(":")[0] for line in right.splitlines()]
+    return [_item(label, given.get(_key(label)), items(right)[_key(label)]) for label in labels]
 
 
 def items(printed: str) -> dict[str, str]:
@@ -55,15 +59,20 @@ def items(printed: str) -> dict[str, str]:
     for line in printed.splitlines():
         label, colon, value = line.partition(":")
         if colon:
-            found[" ".join(_NUMBERING.sub("", label.lower()).split())] = value
+            found[_key(label)] = value
     return found
+
+
+def _key(label: str) -> str:
+    return " ".join(_NUMBERING.sub("", _DECORATION.sub("", label.lower())).split())
 
 
 def recognise(lab: Lab, printed: str, answers: dict[str, str]) -> Mistake | None:
     """Find the known mistake that explains an output best.
 
-    A mistake explains an item that differs from the right one as the mistake's own does. At least
-    one must hold decimals or nan: words and whole numbers can agree by chance.
+    A mistake explains an item that is wrong as the mistake's own is. It is out of the question when
+    another item is wrong where the mistake's own is wrong in another way. Words, whole numbers and
+    nan can agree by chance: they count only for a mistake that explains all that is wrong.
 
     Args:
         lab: the lab.
@@ -71,24 +80,20 @@ def recognise(lab: Lab, printed: str, answers: dict[str, str]) -> Mistake | None
         answers: of `selfattn.labs.answers`, for this lab.
 
     Returns:
-        The mistake, or None when none explains anything.
+        The mistake, or None when none fits.
     """
     right, given = items(answers[RIGHT]), items(printed)
+    wrong = [label for label in right if label in given and not _same(given[label], right[label])]
 
-    def merit(mistake: Mistake) -> tuple[int, int, int]:
+    def merit(mistake: Mistake) -> tuple[int, int]:
         made = items(answers[mistake.name])
-        explained = [
-            label
-            for label, value in right.items()
-            if label in given
-            and not _same(made.get(label, ""), value)
-            and _same(given[label], made.get(label, ""))
-        ]
-        strong = [label for label in explained if re.search(r"\d\.\d|nan", given[label])]
-        against = [
-            label for label in given.keys() & made.keys() if not _same(given[label], made[label])
-        ]
-        return len(strong), len(explained), -len(against)
+        changed = [label for label in wrong if not _same(made.get(label, ""), right[label])]
+        explained = [label for label in changed if _same(given[label], made.get(label, ""))]
+        strong = [label for label in explained if re.search(r"\d\.\d", given[label])]
+        if explained != changed or not (strong or explained == wrong):
+            return 0, 0
+        unmoved = [label for label in made if not _same(made[label], given.get(label, ""))]
+        return len(explained), -len(unmoved)
 
     best = max(lab.mistakes, key=merit)
     return best if merit(best)[0] else None
@@ -108,34 +113,40 @@ def _same(given: str, right: str) -> bool:
 def _difference(given: str, right: str) -> str:
     """Say where two values differ first, without the right one; empty when they do not."""
     mine, theirs = _values(given), _values(right)
-    for place, (token, wanted) in enumerate(zip(mine, theirs, strict=False), start=1):
-        if token.text.lower() == wanted.text.lower() or equal(wanted, _rounded(token, wanted)):
+    if len(mine) != len(theirs):
+        return f"{_count(len(mine))} printed, {len(theirs)} asked for"
+    for place, (token, wanted) in enumerate(zip(mine, theirs, strict=True), start=1):
+        if equal(wanted, _rounded(token, wanted)):
             continue
         which = f"value {place} of {len(theirs)}" if len(theirs) > 1 else "the value"
-        if _rounded(wanted, token).text == token.text:
+        if token.kind == "decimal" and _rounded(wanted, token).text == token.text:
             places = len(wanted.text.partition(".")[2])
             return f"{which} is {token.text}: right so far, but {places} decimals are asked for"
         return f"{which} is {token.text}, and should not be"
-    if len(mine) != len(theirs):
-        return f"{_count(len(mine))} printed, {len(theirs)} asked for"
     return ""
 
 
 def _values(text: str) -> list[Token]:
-    found: Iterable[Token] = tokens(_DECORATION.sub(" ", text))
-    return [token for token in found if token.kind != "space"]
+    """Cut what stands behind a label into values; what is no number is a word."""
+    plain = _DECORATION.sub(" ", _GROUPED.sub("", text))
+    return [_value(word) for word in plain.split()]
+
+
+def _value(word: str) -> Token:
+    found = list(tokens(word))
+    return found[0] if len(found) == 1 else Token("text", word, 0)
 
 
 def _rounded(token: Token, like: Token) -> Token:
     """Round a decimal to the places of another one, where it has more of them."""
-    if token.kind != "decimal" or like.kind not in ("decimal", "integer"):
+    if token.kind != "decimal" or like.kind != "decimal":
         return token
-    places = len(like.text.partition(".")[2])
-    unit = Decimal(1).scaleb(-places)
-    number = Decimal(token.text)
-    if number.as_tuple().exponent >= -places:  # type: ignore[operator]
+    unit = Decimal(1).scaleb(-len(like.text.partition(".")[2]))
+    try:
+        number = Decimal(token.text).quantize(unit, ROUND_HALF_EVEN)
+    except InvalidOperation:  # too large to have that many places
         return token
-    return Token(like.kind, str(number.quantize(unit, ROUND_HALF_EVEN)), token.start)
+    return Token("decimal", str(number), token.start) if number != Decimal(token.text) else token
 
 
 def _count(number: int) -> str:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ class Ended:
     problem: str
 
 
-def run(words: list[str], folder: Path, seconds: float) -> Ended:
+def run(words: list[str], folder: Path, seconds: float, stop: threading.Event) -> Ended:
     """Run Python with the given words on its command line.
 
     The process has no input, so that a prompt ends at once, and one thread, as the lesson's scripts
@@ -41,6 +42,7 @@ def run(words: list[str], folder: Path, seconds: float) -> Ended:
         words: what follows `python`.
         folder: where it runs.
         seconds: the time it has.
+        stop: once it is set, the process is ended.
     """
     environment = {**os.environ, **ONE_THREAD, "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -54,15 +56,19 @@ def run(words: list[str], folder: Path, seconds: float) -> Ended:
             start_new_session=True,
         )
         try:
-            problem = _wait(started, [out.fileno(), err.fileno()], seconds)
+            problem = _wait(started, [out.fileno(), err.fileno()], seconds, stop)
         finally:
             _end(started)
         return Ended(_read(out.fileno()), _read(err.fileno()), problem)
 
 
-def _wait(started: "subprocess.Popen[bytes]", files: list[int], seconds: float) -> str:
+def _wait(
+    started: "subprocess.Popen[bytes]", files: list[int], seconds: float, stop: threading.Event
+) -> str:
     deadline = time.monotonic() + seconds
     while started.poll() is None:
+        if stop.is_set():
+            return "it was interrupted"
         if time.monotonic() > deadline:
             return f"it was still running after {seconds:g} s, its time limit"
         if any(os.fstat(file).st_size > MAX_BYTES for file in files):
