@@ -85,5 +85,9 @@ def _marked(html: str, block: str, line: int) -> str:
     start = html.index("<code>", html.index(f'<div class="executed" id="{block}">')) + len("<code>")
     end = html.index("</code>", start)
     lines = html[start:end].split("\n")
-    lines[line] = f'<span class="made-here" id="{_id(block, line)}">{lines[line]}</span>'
+    # Two elements: Material's script takes code whose own child is a span with an id for one that
+    # has an element for each line, and lays it out as a grid.
+    lines[line] = (
+        f'<span><span class="made-here" id="{_id(block, line)}">{lines[line]}</span></span>'
+    )
     return html[:start] + "\n".join(lines) + html[end:]

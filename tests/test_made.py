@@ -30,7 +30,7 @@ def test_a_name_links_to_the_line_that_made_it_last_above():
         ("b-line-2", "x"),
     ]
     assert found.startswith("<code>x</code>")  # nothing had made it yet
-    assert '<span class="made-here" id="a-line-1">x = 1</span>\n' in found
+    assert '<span class="made-here" id="a-line-1">x = 1</span></span>\n' in found
     assert found.count("made-here") == 3
 
 
@@ -75,7 +75,7 @@ def test_every_link_has_its_line_on_the_page(built_site):
     links = re.findall(r'<a class="made" href="#([^"]+)"><code>(\w+)</code>', html)
     assert {name for _, name in links} >= {"x", "scores", "by_loop", "output"}
     for target, name in links:
-        line = re.search(rf'<span class="made-here" id="{target}">(.*)</span>\n', html)[1]
+        line = re.search(rf'<span class="made-here" id="{target}">(.*)</span></span>\n', html)[1]
         assert re.sub("<[^>]+>", "", line).strip().startswith(name)
 
 
@@ -97,6 +97,19 @@ def test_the_line_lights_up_by_pointer_and_focus_and_nothing_moves(on_disk):
     page.keyboard.press("Enter")
     page.wait_for_url("**/average.html#out-average-scores-line-1")
     assert on_disk.seen == []
+
+
+def test_code_with_a_marked_line_keeps_its_lines(on_disk):
+    on_disk.page.set_viewport_size({"width": 1280, "height": 900})
+    on_disk.open("average")
+    code = on_disk.page.locator("#out-average-scores .language-python code")
+    lines = code.inner_text().rstrip().split("\n")
+    assert [line.split()[0] for line in lines] == ["scores", "print(scores[0])"]
+    style = "(code) => [getComputedStyle(code).display, code.clientHeight]"
+    display, height = code.evaluate(style)
+    assert display == "block"
+    plain = on_disk.page.locator("#out-average-largest .language-python code")  # of one line
+    assert height < 2 * plain.evaluate(style)[1]
 
 
 def test_the_roles_have_their_colours_in_formulas():
