@@ -77,9 +77,7 @@ def _multi_head(layer: nn.MultiheadAttention, claims: Claims) -> tuple[Adapted, 
 
 
 def _encoder_layer(layer: nn.TransformerEncoderLayer, claims: Claims) -> tuple[Adapted, Claims]:
-    claims = replace(
-        claims, width=layer.self_attn.embed_dim, heads=layer.self_attn.num_heads
-    )
+    claims = replace(claims, width=layer.self_attn.embed_dim, heads=layer.self_attn.num_heads)
     return _encoder(layer, claims, layer.self_attn.batch_first, "src_mask")
 
 
@@ -92,9 +90,7 @@ def _encoder_stack(layer: nn.TransformerEncoder, claims: Claims) -> tuple[Adapte
 def _encoder(
     layer: nn.Module, claims: Claims, batch_first: bool, mask_name: str
 ) -> tuple[Adapted, Claims]:
-    def call(
-        x: Tensor, blocked: Tensor | None, numbers: bool = False, bias: float = 0.0
-    ) -> Tensor:
+    def call(x: Tensor, blocked: Tensor | None, numbers: bool = False, bias: float = 0.0) -> Tensor:
         mask = triangle(x) if claims.causal else None
         if numbers:
             blocked, mask = additive(blocked, x), additive(mask, x)

@@ -105,7 +105,7 @@ def _parameters(layer: Layer) -> dict[str, inspect.Parameter]:
     if isinstance(layer, torch.jit.ScriptModule):
         return _scripted(layer.forward.schema)
     if isinstance(layer, torch.jit.ScriptFunction):
-        return _scripted(layer.schema)
+        return _scripted(getattr(layer, "schema"))  # noqa: B009
     try:
         words = dict(inspect.signature(target).parameters)
     except (TypeError, ValueError):

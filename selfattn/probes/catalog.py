@@ -20,6 +20,14 @@ Measure = Callable[[Subject], Iterable[Movement]]
 class CannotTell(Exception):
     """Raised in a probe that has no way to know; the text says why."""
 
+    verdict = CANNOT_TELL
+
+
+class NotApplicable(CannotTell):
+    """Raised in a probe that has nothing to look at; the text says why."""
+
+    verdict = NOT_APPLICABLE
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -85,10 +93,10 @@ def _judge(entry: Probe, measure: Measure, subject: Subject) -> Finding:
     try:
         movements = list(measure(subject))
     except CannotTell as why:
-        return Finding(entry.name, CANNOT_TELL, meaning=str(why), page=entry.page)
+        return Finding(entry.name, why.verdict, meaning=str(why), page=entry.page)
     except TimeUp:
-        why = f"no time was left of the {subject.claims.budget:g} s"
-        return Finding(entry.name, CANNOT_TELL, meaning=why, page=entry.page)
+        late = f"no time was left of the {subject.claims.budget:g} s"
+        return Finding(entry.name, CANNOT_TELL, meaning=late, page=entry.page)
     return _finding(entry, movements, subject)
 
 
@@ -96,8 +104,8 @@ def _finding(entry: Probe, movements: list[Movement], subject: Subject) -> Findi
     failed = [m.failed for m in movements if m.failed]
     measured = [m for m in movements if not m.failed]
     if not measured:
-        why = failed[0] if failed else "nothing could be measured"
-        return Finding(entry.name, CANNOT_TELL, meaning=why, page=entry.page)
+        reason = failed[0] if failed else "nothing could be measured"
+        return Finding(entry.name, CANNOT_TELL, meaning=reason, page=entry.page)
     worst = max(measured, key=lambda m: (m.fault, m.badness))
     found = Finding(entry.name, OK, worst.moved, worst.allowed, worst.where, page=entry.page)
     if not worst.fault:

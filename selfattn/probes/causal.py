@@ -63,7 +63,7 @@ def _each(
             yield Movement(how, failed=str(failure), shape=failure.shape)
             continue
         if places.any():
-            yield subject.still(how, base, other, places, form, token=token)
+            yield subject.still(how, base, other, places, form, same=True, token=token)
 
 
 def _long(subject: Subject, seq: int, generator: torch.Generator) -> Iterator[Movement]:
@@ -77,4 +77,6 @@ def _long(subject: Subject, seq: int, generator: torch.Generator) -> Iterator[Mo
     except LayerFailed:
         return  # this length is more than was found that the layer takes
     places = each.unsqueeze(0) < each.unsqueeze(1)
-    yield subject.still("a later token of a longer sequence", base, other, places, PLAIN, seq=seq)
+    yield subject.still(
+        "a later token of a longer sequence", base, other, places, PLAIN, same=True, seq=seq
+    )

@@ -68,9 +68,7 @@ class Setting:
         form = Form("eval, no gradients")
         words = (q.clone(), k.clone(), v.clone())
         mask = None if blocked is None else blocked.to(q.device)
-        result = first_tensor(
-            self.subject.call(lambda: self.call(*words, mask), form, q)
-        )
+        result = first_tensor(self.subject.call(lambda: self.call(*words, mask), form, q))
         expected = [*q.shape[:-1], v.shape[-1]]
         if not isinstance(result, Tensor) or list(result.shape) != expected:
             got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
@@ -106,8 +104,8 @@ def probe_attention(
     """Probe a function of queries, keys and values.
 
     Args:
-        fn: `(q, k, v, blocked)`, blocked a bool `[queries, keys]`, True where a query must not look,
-            or None; it returns the output, or a tuple that starts with it. PyTorch's
+        fn: `(q, k, v, blocked)`, blocked a bool `[queries, keys]`, True where a query must not
+            look, or None; it returns the output, or a tuple that starts with it. PyTorch's
             `scaled_dot_product_attention` and `flex_attention` are called in their own way.
         heads: the heads of the queries; None for a function of `[batch, seq, dim]`.
         key_heads: the heads of keys and values, if fewer: grouped, neighbours share.
@@ -271,9 +269,12 @@ def _corner(s: Setting) -> Verdict:
         return NOT_APPLICABLE, None, None, "the function does not claim to be causal"
     for queries, keys in ((5, 5), (2, 5), (1, 5)):
         seen = s.weights(s.draw(queries), s.draw(keys, True)) > 1e-3 * s.slack
-        right = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+        all_seen = torch.ones(queries, keys, dtype=torch.bool)
+        right = all_seen.tril(keys - queries)
         if not torch.equal(seen, right.expand_as(seen)):
-            first = torch.equal(seen, torch.ones(queries, keys, dtype=torch.bool).tril().expand_as(seen))
+            first = torch.equal(
+                seen, torch.ones(queries, keys, dtype=torch.bool).tril().expand_as(seen)
+            )
             said = f"with {queries} queries and {keys} keys, " + (
                 "the triangle is anchored at the first key and not at the last"
                 if first

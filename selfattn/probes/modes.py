@@ -3,12 +3,14 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from selfattn.probes.catalog import CannotTell, probe
+from selfattn.probes.calling import Layer
+from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
 
 BACKENDS = (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
@@ -31,6 +33,7 @@ def repetition(subject: Subject) -> Iterator[Movement]:
     for form in (form for form in subject.forms if not form.train):
         for name, blocked in subject.masks(subject.batch, subject.seq).items():
             how = f"nothing, {name}"
+            subject.state.restore(everything=subject.remembers)
             subject.reseed()
             try:
                 base = subject.run(x, blocked, form, afresh=False)
@@ -39,11 +42,9 @@ def repetition(subject: Subject) -> Iterator[Movement]:
             except LayerFailed as failure:
                 yield Movement(how, failed=str(failure), shape=failure.shape)
                 continue
-            finally:
-                subject.state.restore(everything=subject.remembers)
             for other in others:
                 places = None if blocked is None else ~blocked
-                found = subject.still(how, base, other, places, form)
+                found = subject.still(how, base, other, places, form, same=True)
                 if found.fault and kept:
                     found.where["kept"] = kept[0]
                 yield found
@@ -82,11 +83,11 @@ def modes(subject: Subject) -> Iterator[Movement]:
 
 @probe(
     "call-forms",
-    changes="the form of the call: weights asked for, strides, no mask or an empty one, other masks",
+    changes="the form of the call: weights asked for, strides, an empty mask, other masks",
     fault="Two forms of one call disagree.",
     causes=(
         "the mask is applied in one of two code paths only",
-        "one mask as numbers and as booleans, or with True meaning keep in one and block in another",
+        "a mask as numbers and as booleans, or True meaning keep in one and block in another",
         "a view of memory that assumes contiguous inputs",
     ),
     page="pytorch",
@@ -146,7 +147,7 @@ def dropout(subject: Subject) -> Iterator[Movement]:
     from selfattn.probes.watch import is_bare
 
     if not subject.dropping:
-        raise CannotTell("training mode draws nothing")
+        raise NotApplicable("training mode draws nothing")
     if not (is_bare(subject) if subject.claims.bare is None else subject.claims.bare):
         raise CannotTell("the layer is not linear around its attention, so means do not carry over")
     x = subject.draw(subject.generator("dropout"), 1, subject.seq)
@@ -197,8 +198,8 @@ def _one(
     return subject.still(how, base, other, places, form)
 
 
-def _on(subject: Subject, backend: SDPBackend) -> object:
-    def call(x: Tensor, blocked: Tensor | None) -> object:
+def _on(subject: Subject, backend: SDPBackend) -> Layer:
+    def call(x: Tensor, blocked: Tensor | None) -> Any:
         with sdpa_kernel(backend):
             return subject.adapted.call(x, blocked)
 

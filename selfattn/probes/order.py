@@ -1,13 +1,13 @@
 """Order: a layer without positions must not see it, one with positions must."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
 from selfattn.probes.catalog import CannotTell, probe
 from selfattn.probes.claims import Claims
-from selfattn.probes.padding import compare
-from selfattn.probes.subject import LayerFailed, Movement, Subject
+from selfattn.probes.subject import LOW, LayerFailed, Movement, Subject
 
 
 def _unless_blind(claims: Claims) -> str:
@@ -69,26 +69,28 @@ def order(subject: Subject) -> Iterator[Movement]:
 def positions(subject: Subject) -> Iterator[Movement]:
     """Permute tokens; an output must move that a mask by place alone would leave.
 
-    Under a causal mask that is the last row, when earlier tokens change places.
+    Under a causal mask that is the last row, when earlier tokens change places. Small inputs show
+    positions that are added, large ones those that act on scores; one that moves is enough.
     """
     generator = subject.generator("positions")
-    batch, seq = subject.batch, subject.seq
-    if subject.claims.window and subject.claims.window < 3:
+    claims, seq = subject.claims, subject.seq
+    reach = min(seq, claims.window or seq)
+    if reach < 3:
         raise CannotTell("too few tokens in a window to change places")
-    reach = min(seq, subject.claims.window or seq)
-    for spread in (1.0, 3.0):
-        x = subject.draw(generator, batch, seq, scale=spread)
-        places = torch.arange(seq)
-        places[seq - reach : seq - 1] = places[seq - reach : seq - 1].flip(0)
-        last = torch.zeros(batch, seq, dtype=torch.bool)
-        last[:, -1] = True
-        found = compare(subject, "the order of the tokens", (x, None), (x[:, places], None), last)
-        yield Movement(
-            found.how,
-            found.moved,
-            found.allowed,
-            True,
-            found.where,
-            found.failed,
-            found.shape,
-        )
+    places = torch.arange(seq)
+    places[seq - reach : seq - 1] = places[seq - reach : seq - 1].flip(0)
+    by_place = claims.causal or claims.window or claims.packed
+    judged = torch.zeros(subject.batch, seq, dtype=torch.bool)
+    judged[:, -1 if by_place else 0 :] = True
+    found = []
+    for spread in (0.03, 1.0, 3.0, 10.0):
+        x = subject.draw(generator, subject.batch, seq, scale=spread)
+        try:
+            base, other = subject.run(x)[:, places], subject.run(x[:, places])
+        except LayerFailed as failure:
+            yield Movement("order", failed=str(failure), shape=failure.shape)
+            return
+        moved = subject.still("the order of the tokens", base, other, judged)
+        allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)
+        found.append(replace(moved, must=True, allowed=allowed))
+    yield min(found, key=lambda movement: movement.badness)

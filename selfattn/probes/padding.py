@@ -25,7 +25,7 @@ def compare(
         base, other = subject.run(*first, form), subject.run(*second, form)
     except LayerFailed as failure:
         return Movement(how, failed=str(failure), shape=failure.shape)
-    return subject.still(how, base, other, places, form)
+    return subject.still(how, base, other, places, form, same=True)
 
 
 @probe(
@@ -195,9 +195,7 @@ def _content(subject: Subject, side: str) -> Iterator[Movement]:
                 poison = subject.draw(generator, batch, seq, scale=scale)
                 poisoned = torch.where(blocked.unsqueeze(-1), poison, x)
                 how = f"pads on the {side}, a spread of {scale:g} written into them"
-                yield compare(
-                    subject, how, (x, blocked), (poisoned, blocked), ~blocked, form
-                )
+                yield compare(subject, how, (x, blocked), (poisoned, blocked), ~blocked, form)
 
 
 def _cut(subject: Subject, x: Tensor, pads: int, form: Form) -> Movement:

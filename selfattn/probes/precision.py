@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes.catalog import CannotTell, probe
+from selfattn.probes.catalog import NotApplicable, probe
 from selfattn.probes.report import ProbeError
 from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
 
@@ -19,11 +19,12 @@ from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
     fault="In bfloat16 an output is not finite, or what is blocked comes through.",
     causes=("a fill that bfloat16 or float16 rounds or cannot hold",),
     page="padding-mask",
+    unless=lambda claims: "" if claims.mask or claims.causal else "nothing is blocked",
 )
 def precision(subject: Subject) -> Iterator[Movement]:
     """Write other numbers into what is blocked; real outputs must stay, and be finite."""
     if subject.dtype not in (torch.float32, torch.float64):
-        raise CannotTell(f"the layer is in {str(subject.dtype).removeprefix('torch.')} already")
+        raise NotApplicable(f"all probes ran in {str(subject.dtype).removeprefix('torch.')}")
     yield from _blocked(subject, Form("under autocast to bfloat16", layer=_autocast(subject)))
     layer = subject.layer
     if isinstance(layer, nn.Module) and not isinstance(layer, torch.jit.ScriptModule):

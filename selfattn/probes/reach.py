@@ -121,7 +121,7 @@ def window(subject: Subject) -> Iterator[Movement]:
                 places = torch.tensor(beyond).expand(2, -1)
                 if places.any():
                     how = f"a token {claims.window} or more places away"
-                    yield subject.still(how, base, other, places, form, token=token)
+                    yield subject.still(how, base, other, places, form, same=True, token=token)
         except LayerFailed as failure:
             yield Movement("beyond", failed=str(failure), shape=failure.shape)
 
@@ -158,7 +158,7 @@ def packed(subject: Subject) -> Iterator[Movement]:
             except LayerFailed as failure:
                 yield Movement(how, failed=str(failure), shape=failure.shape)
                 continue
-            yield subject.still(how, base, other, ids == kept, form)
+            yield subject.still(how, base, other, ids == kept, form, same=True)
     yield from _each_alone(subject, x, ids)
 
 

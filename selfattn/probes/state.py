@@ -149,7 +149,7 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from (("", thing.__self__), ("", thing.__func__))
     elif hasattr(thing, "__dict__") and not _is_library(type(thing).__module__):
         yield from ((f".{key}", value) for key, value in list(vars(thing).items()))
-        call = getattr(type(thing), "__call__", None)
+        call = vars(type(thing)).get("__call__")
         if isinstance(call, types.FunctionType):
             yield "", call
 

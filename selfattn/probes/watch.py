@@ -27,7 +27,7 @@ LINEAR = frozenset(
     "swapdims mT T __get__ is_floating_point clone detach bool int long nan_to_num broadcast_to "
     "cumsum clamp roll flip index_select gather narrow diagonal fill_ zero_ copy_ finfo log "
     "has_names requires_grad_ get_device stride is_contiguous rearrange element_size __bool__ "
-    "logsumexp".split()
+    "logsumexp".split()  # noqa: SIM905
 )
 """Names of functions that keep a layer affine in its values, whatever its weights are."""
 
