@@ -8,6 +8,7 @@ import argparse
 import sys
 
 from selfattn.fresh import command
+from selfattn.probes import command as probe_command
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     data.set_defaults(run=_data)
     command.add_to(commands)
+    probe_command.add_to(commands)
     return parser
 
 

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +51,7 @@ def _multi_head(layer: nn.MultiheadAttention, claims: Claims) -> tuple[Adapted, 
         if numbers:
             blocked, mask = additive(blocked, x), additive(mask, x)
         turned = x if layer.batch_first else x.transpose(0, 1)
-        out = layer(
+        out: Tensor = layer(
             turned,
             turned,
             turned,
@@ -120,7 +120,7 @@ def _distances(x: Tensor, mask: Tensor | None, step: float) -> Tensor:
     return bias if mask is None else bias.masked_fill(mask, float("-inf"))
 
 
-def _is_hugging_face(layer: Any) -> bool:
+def _is_hugging_face(layer: Any) -> TypeGuard[nn.Module]:
     """Tell a Hugging Face model without importing the library."""
     homes = (base.__module__.split(".")[0] for base in inspect.getmro(type(layer)))
     return isinstance(layer, nn.Module) and hasattr(layer, "config") and "transformers" in homes

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import ProbeError
@@ -101,11 +100,10 @@ def first_tensor(result: Any) -> Any:
 
 def _parameters(layer: Layer) -> dict[str, inspect.Parameter]:
     """Give the parameters by name; none when they cannot be found, or when any will do."""
-    target = layer.forward if isinstance(layer, torch.nn.Module) else layer
-    if isinstance(layer, torch.jit.ScriptModule):
-        return _scripted(layer.forward.schema)
-    if isinstance(layer, torch.jit.ScriptFunction):
-        return _scripted(getattr(layer, "schema"))  # noqa: B009
+    target = layer.forward if isinstance(layer, nn.Module) else layer
+    schema = getattr(target, "schema", None)  # of what is scripted
+    if schema is not None and hasattr(schema, "arguments"):
+        return _scripted(schema)
     try:
         words = dict(inspect.signature(target).parameters)
     except (TypeError, ValueError):

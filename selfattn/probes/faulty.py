@@ -198,7 +198,8 @@ class SoftmaxOverHeads(Attention):
 class SoftmaxOverHeadsAndKeys(Attention):
     def softmax(self, scores: Tensor, empty: Tensor) -> Tensor:
         together = scores.transpose(1, 2).flatten(2).softmax(-1)
-        return together.unflatten(2, (self.heads, -1)).transpose(1, 2).masked_fill(empty, 0)
+        apart: Tensor = together.unflatten(2, (self.heads, -1)).transpose(1, 2)
+        return apart.masked_fill(empty, 0)
 
 
 class SoftmaxOverQueries(Attention):

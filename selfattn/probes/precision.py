@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes.catalog import NotApplicable, probe
+from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.report import ProbeError
 from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
 
@@ -72,6 +72,9 @@ def _two(
     form: Form,
 ) -> Movement:
     try:
+        base, other = subject.run(x, blocked), subject.run(changed, blocked)
+        if subject.still(how, base, other, places, same=True).fault:
+            raise CannotTell("what is blocked comes through in full precision already")
         base, other = subject.run(x, blocked, form), subject.run(changed, blocked, form)
     except LayerFailed as failure:
         return Movement(how, failed=str(failure), shape=failure.shape)

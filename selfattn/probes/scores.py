@@ -43,6 +43,8 @@ def high_scores(subject: Subject) -> Iterator[Movement]:
         good: Movement | None = None
         for scale in _scales(subject):
             found = _leak(subject, side, scale)
+            if found.fault and scale == 1:
+                raise CannotTell(f"{side} come through at ordinary scores already")
             if found.failed or found.fault:
                 break
             good = found

@@ -174,9 +174,10 @@ class Block(nn.Module):
         first, second = self.norms
         if self.before:
             x = x + self.attention(first(x), blocked)
-            return x + self.feed(second(x))
+            out: Tensor = x + self.feed(second(x))
+            return out
         x = first(x + self.attention(x, blocked))
-        out: Tensor = second(x + self.feed(x))
+        out = second(x + self.feed(x))
         return out
 
 

@@ -12,6 +12,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -263,7 +264,7 @@ class Subject:
             what = f"did not come back within {self.budget.seconds / 3:.1f} s"
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}".split("\n")[0]
-            raise LayerFailed(f"{what}, {_of(x, form)}", traceback.format_exc()) from error
+            raise LayerFailed(f"{what}, {_of(x, form)}", _trace(error)) from error
         raise LayerFailed(f"{what}, {_of(x, form)}", "timeout")
 
     # Comparisons
@@ -453,6 +454,14 @@ class Subject:
                 yield
         self.printed += said.getvalue().count("\n")
         self.warned.update(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
+
+
+def _trace(error: BaseException) -> str:
+    """Give the traceback from the layer's own first line on."""
+    trace = error.__traceback__
+    while trace and Path(trace.tb_frame.f_code.co_filename).parent == Path(__file__).parent:
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
 def _all(out: Tensor) -> Tensor:

