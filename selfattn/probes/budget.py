@@ -21,11 +21,15 @@ class TimeUp(BaseException):
 
 
 class Budget:
-    """Seconds for all calls together, and at most a third of them for any one."""
+    """Seconds for all calls together, and for any one at most a third of them.
+
+    Once it is known how long calls take, one may take 100 times the slowest so far, or a second.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.started = time.perf_counter()
+        self.slowest, self.calls = 0.0, 0
 
     @property
     def spent(self) -> float:
@@ -39,15 +43,26 @@ class Budget:
         """Call a function.
 
         Raises:
-            TimeUp: it took a third of all seconds, or the rest of them.
+            TimeUp: it took longer than that.
         """
-        limit = min(self.left, self.seconds / 3)
+        limit = self.limit
         if limit <= 0:
             raise TimeUp
+        started = time.perf_counter()
         in_main = threading.current_thread() is threading.main_thread()
         if in_main and hasattr(signal, "setitimer"):
-            return _with_signal(function, limit)
-        return _in_thread(function, limit)
+            result = _with_signal(function, limit)
+        else:
+            result = _in_thread(function, limit)
+        self.slowest = max(self.slowest, time.perf_counter() - started)
+        self.calls += 1
+        return result
+
+    @property
+    def limit(self) -> float:
+        """The seconds that the next call may take."""
+        limit = min(self.left, self.seconds / 3)
+        return limit if self.calls < 10 else min(limit, max(1.0, 100 * self.slowest))
 
 
 def _with_signal(function: Callable[[], T], limit: float) -> T:

@@ -98,15 +98,17 @@ def left_pads(subject: Subject) -> Iterator[Movement]:
     unless=without_mask,
 )
 def pad_count(subject: Subject) -> Iterator[Movement]:
-    """Cut pads off; real outputs must stay."""
+    """Cut pads off, or where the layer refuses that, add some; real outputs must stay."""
     generator = subject.generator("pad-count")
-    x = subject.draw(generator, subject.batch, subject.seq)
+    seq = subject.seq
+    x = subject.draw(generator, subject.batch, 2 * seq + 4)
     for form in subject.forms:
         if form.train and subject.dropping:
             continue
+        cuts = [(seq - pads, seq) for pads in range(1, seq)] + [(seq, 2 * seq), (seq, seq + 4)]
         compared = 0
-        for pads in range(1, subject.seq):
-            movement = _cut(subject, x, pads, form)
+        for real, total in cuts:
+            movement = _cut(subject, x[:, :total], real, form)
             yield movement
             compared += not movement.failed
             if compared == 3:
@@ -198,11 +200,10 @@ def _content(subject: Subject, side: str) -> Iterator[Movement]:
                 yield compare(subject, how, (x, blocked), (poisoned, blocked), ~blocked, form)
 
 
-def _cut(subject: Subject, x: Tensor, pads: int, form: Form) -> Movement:
-    real = subject.seq - pads
+def _cut(subject: Subject, x: Tensor, real: int, form: Form) -> Movement:
     blocked = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
     blocked[:, real:] = True
-    how = f"{pads} pads on the right, or none"
+    how = f"{x.shape[1] - real} pads on the right, or none"
     try:
         short = subject.run(x[:, :real], None, form)
         long = subject.run(x, blocked, form)[:, :real]

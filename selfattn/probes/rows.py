@@ -11,6 +11,29 @@ from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
 
 
 @probe(
+    "finite",
+    changes="nothing: ordinary inputs, with every mask and in every form of call",
+    fault="An output is not finite, for an ordinary input and a place that is real.",
+    causes=(
+        "a softmax over minus infinity alone: the mask hides every key of a row that has some",
+        "an overflow, or a division by 0",
+    ),
+    page="causal-mask",
+)
+def finite(subject: Subject) -> Iterator[Movement]:
+    """Call; every output of a real token must be finite."""
+    x = subject.draw(subject.generator("finite"), subject.batch, subject.seq)
+    for form in subject.forms:
+        for how, blocked in subject.masks(subject.batch, subject.seq).items():
+            try:
+                bad = (~subject.run(x, blocked, form).isfinite()).any(-1)
+            except LayerFailed as failure:
+                yield Movement(how, failed=str(failure), shape=failure.shape)
+                continue
+            yield _finite(how, bad if blocked is None else bad & ~blocked.cpu(), form)
+
+
+@probe(
     "empty-rows",
     changes="one sample that is blocked throughout; under a triangle, pads on the left",
     fault="A row with nothing to attend is not finite.",
@@ -62,7 +85,7 @@ def _gradients(subject: Subject, x: Tensor, blocked: Tensor, form: Form, how: st
     wanted = [leaf, *subject.state.parameters]
 
     def backward() -> tuple[Tensor | None, ...]:
-        out = first_tensor(layer(leaf, blocked.clone(), **form.options))
+        out = first_tensor(layer(leaf.clone(), blocked.clone(), **form.options))
         if not out.requires_grad:
             return ()
         # Cut out, not multiplied by 0: what is left out of a loss must have no say in it.

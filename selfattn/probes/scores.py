@@ -82,7 +82,7 @@ def _leak(subject: Subject, side: str, scale: float) -> Movement:
             first, second = subject.run(low, blocked, form), subject.run(high, blocked, form)
     except LayerFailed as failure:
         return Movement(side, failed=str(failure), shape=failure.shape)
-    if not (first[~hidden.cpu()].isfinite().all() and second.isfinite().all()):
+    if not torch.stack([first, second])[:, ~hidden.cpu()].isfinite().all():
         return Movement(side, failed=f"outputs are not finite with inputs times {scale:.3g}")
     return subject.still(f"{side}, scores turned up", first, second, ~hidden, form, same=True)
 

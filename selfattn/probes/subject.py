@@ -144,11 +144,18 @@ class Subject:
         self.forms: list[Form] = [PLAIN]
         self.width_out: int | None = None
         self.none_taken = True
+        self.hung: set[int] = set()
         self._random_states = _random_states()
         self._threads = torch.get_num_threads()
         torch.set_num_threads(1)  # small tensors are faster so, by far on a busy machine
         try:
             self._get_ready()
+        except TimeUp:
+            self.close()
+            raise ProbeError(
+                f"the {claims.budget:g} s were over before any probe could run; "
+                "the layer is too slow or hangs: give budget= more seconds"
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -228,8 +235,13 @@ class Subject:
         layer = form.layer or self.adapted.call
         blocked = self._mask(x, blocked)
         mask = None if blocked is None else blocked.clone()
-        x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_(form.grad)
-        out = self.call(lambda: layer(x, mask, **form.options), form, x, afresh=afresh)
+        given = x.detach().clone(memory_format=torch.preserve_format)
+        if form.grad:
+            given = given.requires_grad_().clone()  # no leaf: a layer may write into its input
+        version = given._version
+        out = self.call(lambda: layer(given, mask, **form.options), form, x, afresh=afresh)
+        if given._version != version:
+            self._note("it writes into its input")
         return self._checked(out, x).detach().to("cpu", torch.float64, copy=True)
 
     def reseed(self) -> None:
@@ -248,6 +260,7 @@ class Subject:
             raise TimeUp
 
         def guarded() -> Any:
+            torch.set_num_threads(1)  # each thread has its own number
             with torch.set_grad_enabled(form.grad):
                 return function()
 
@@ -255,13 +268,18 @@ class Subject:
             self.state.restore(everything=self.remembers)
             self.reseed()
         self.state.train(form.train)
+        limit = self.budget.limit
         try:
+            if x.shape[1] in self.hung:
+                raise TimeUp
             with self._quietly():
                 return self.budget.call(guarded)
         except TimeUp:
-            if self.budget.left <= 0:
+            if self.budget.left <= 0 and not self.hung:
                 raise
-            what = f"did not come back within {self.budget.seconds / 3:.1f} s"
+            self.hung.add(x.shape[1])
+            what = f"did not come back within {limit:.1f} s"
+            self._note(f"it {what}, {_of(x, form)}")
         except (Exception, SystemExit) as error:
             what = f"{type(error).__name__}: {error}".split("\n")[0]
             raise LayerFailed(f"{what}, {_of(x, form)}", _trace(error)) from error
@@ -301,6 +319,9 @@ class Subject:
         places = _all(base) if places is None else places.cpu()
         if not places.any():
             return Movement(how, failed="there is no place to compare")
+        places = places & base.isfinite().all(-1)
+        if not places.any():
+            return Movement(how, failed="the output is not finite, whatever is changed")
         distance = (base - other).abs().amax(-1)
         distance = distance.masked_fill(~distance.isfinite(), float("inf")).masked_fill(~places, -1)
         at = int(distance.flatten().argmax())
@@ -317,8 +338,10 @@ class Subject:
         self.batch, self.seq = self._sizes()
         generator = self.generator("ready")
         x = self.draw(generator, self.batch, self.seq)
-        self._measure(x, generator)
+        self._measure_scale(x)
         self.remembers, self.random = self._habits(x)
+        if not self.random:
+            self._measure_noise(x, generator)
         self.forms += [form for form in self._other_forms() if self._works(form, x)]
 
     def _dtype_and_device(self) -> tuple[torch.dtype, torch.device]:
@@ -369,11 +392,14 @@ class Subject:
                 raise
             self.notes.append("it takes no None for a mask, so one that blocks nothing is given")
 
-    def _measure(self, x: Tensor, generator: torch.Generator) -> None:
+    def _measure_scale(self, x: Tensor) -> None:
         base = self.run(x)
         finite = base[base.isfinite()]
         self.scale = float(finite.abs().max()) if finite.numel() else 0.0
-        step = torch.finfo(self.dtype).eps
+        self.noise = torch.finfo(self.dtype).eps * 4
+
+    def _measure_noise(self, x: Tensor, generator: torch.Generator) -> None:
+        base, step = self.run(x), torch.finfo(self.dtype).eps
         wide = x.to("cpu", torch.float64)
         moved = [0.0]
         for _ in range(3):
