@@ -27,7 +27,7 @@ from selfattn.probes.report import (
     ProbeError,
     Report,
 )
-from selfattn.probes.subject import Form, LayerFailed, Subject
+from selfattn.probes.subject import LOW, Form, LayerFailed, Subject
 
 Function = Callable[..., Any]
 Verdict = tuple[str, float | None, float | None, str]
@@ -84,7 +84,8 @@ class Setting:
     @property
     def slack(self) -> float:
         """How far a weight may be off: weights are at most 1."""
-        return 64 * float(torch.finfo(self.subject.dtype).eps)
+        low = self.subject.dtype in LOW
+        return (6 if low else 64) * float(torch.finfo(self.subject.dtype).eps)
 
 
 def probe_attention(
@@ -205,14 +206,14 @@ def _near(moved: float, allowed: float, said: str) -> Verdict:
 
 
 def _scale(s: Setting) -> Verdict:
-    """Two tokens, a times a unit vector and zero: logit(weight) / a^2 is the scale."""
+    """Two tokens, a times a unit vector and zero: the log of their odds / a^2 is the scale."""
     a = s.scale**-0.5
     token = torch.zeros(2, s.dim, dtype=torch.float64)
     token[0, 0] = a
     k = s.cast(token.expand(*s.draw(2, True).shape).contiguous())
     q = s.cast(token[:1].expand(*s.draw(2).shape).contiguous())
-    weight = s.weights(q, k)[..., -1, 0]  # the last query sees both
-    found = float(torch.logit(weight).mean()) / a**2
+    weight = s.weights(q, k)[..., -1, :]  # the last query sees both
+    found = float(torch.log(weight[..., 0] / weight[..., 1]).mean()) / a**2
     off = abs(found / s.scale - 1)
     named = {
         "no scale": 1.0,
@@ -222,7 +223,9 @@ def _scale(s: Setting) -> Verdict:
     }
     like = [name for name, value in named.items() if abs(found / value - 1) < 0.02]
     said = f"the scale is {found:.4f} and not {s.scale:.4f}" + (f": {like[0]}" if like else "")
-    return _near(off if math.isfinite(off) else math.nan, max(0.01, 8 * s.slack / 64), said)
+    return _near(
+        off if math.isfinite(off) else math.nan, 0.06 if s.subject.dtype in LOW else 0.01, said
+    )
 
 
 def _softmax_axis(s: Setting) -> Verdict:
@@ -364,8 +367,15 @@ def _against_formula(s: Setting) -> Verdict:
     scores = wide[0] @ wide[1].transpose(-2, -1) * s.scale
     if s.causal:
         scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -math.inf)
+    allowed = s.slack * float(wide[2].abs().max())
     moved = float((scores.softmax(-1) @ wide[2] - s.out(q, k, v)).abs().max())
-    return _near(moved, s.slack * float(wide[2].abs().max()), "the output is another")
+    if not s.mask or not moved <= allowed:
+        return _near(moved, allowed, "the output is another")
+    blocked = torch.zeros(5, 5, dtype=torch.bool)
+    blocked[1:, 0] = True  # every row keeps its own key
+    right = scores.masked_fill(blocked, -math.inf).softmax(-1) @ wide[2]
+    moved = float((right - s.out(q, k, v, blocked)).abs().max())
+    return _near(moved, allowed, "the output is another when a key is blocked")
 
 
 def _repeats(s: Setting) -> Verdict:
