@@ -23,7 +23,8 @@ class TimeUp(BaseException):
 class Budget:
     """Seconds for all calls together, and for any one at most a third of them.
 
-    Once it is known how long calls take, one may take 100 times the slowest so far, or a second.
+    Once it is known how long calls take, one may take 100 times the slowest so far, or five
+    seconds on a busy machine.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -62,7 +63,7 @@ class Budget:
     def limit(self) -> float:
         """The seconds that the next call may take."""
         limit = min(self.left, self.seconds / 3)
-        return limit if self.calls < 10 else min(limit, max(1.0, 100 * self.slowest))
+        return limit if self.calls < 10 else min(limit, max(5.0, 100 * self.slowest))
 
 
 def _with_signal(function: Callable[[], T], limit: float) -> T:

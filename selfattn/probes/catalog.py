@@ -12,7 +12,7 @@ from typing import Any
 from selfattn.probes.budget import TimeUp
 from selfattn.probes.claims import Claims, claims_of
 from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE, OK, Finding
-from selfattn.probes.subject import Movement, Subject
+from selfattn.probes.subject import LayerFailed, Movement, Subject
 
 Measure = Callable[[Subject], Iterable[Movement]]
 
@@ -94,6 +94,8 @@ def _judge(entry: Probe, measure: Measure, subject: Subject) -> Finding:
         movements = list(measure(subject))
     except CannotTell as why:
         return Finding(entry.name, why.verdict, meaning=str(why), page=entry.page)
+    except LayerFailed as failure:
+        return Finding(entry.name, CANNOT_TELL, meaning=str(failure), page=entry.page)
     except TimeUp:
         late = f"no time was left of the {subject.claims.budget:g} s"
         return Finding(entry.name, CANNOT_TELL, meaning=late, page=entry.page)

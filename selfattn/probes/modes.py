@@ -12,6 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
+from selfattn.probes.watch import drops_late, is_bare
 
 BACKENDS = (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION)
 
@@ -144,12 +145,12 @@ def backends(subject: Subject) -> Iterator[Movement]:
 )
 def dropout(subject: Subject) -> Iterator[Movement]:
     """Average many draws in training mode. Exact only where all around is linear."""
-    from selfattn.probes.watch import is_bare
-
     if not subject.dropping:
         raise NotApplicable("training mode draws nothing")
     if not (is_bare(subject) if subject.claims.bare is None else subject.claims.bare):
         raise CannotTell("the layer is not linear around its attention, so means do not carry over")
+    if not drops_late(subject):
+        raise CannotTell("something is dropped before the weights, so means do not carry over")
     x = subject.draw(subject.generator("dropout"), 1, subject.seq)
     train = Form("training mode", train=True)
     try:

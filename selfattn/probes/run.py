@@ -118,6 +118,6 @@ def _habits(subject: Subject) -> list[str]:
     notes = [f"it warns: {text}" for text in list(subject.warned)[:3]]
     if subject.printed:
         notes.append(f"it prints: {subject.printed} lines were held back")
-    if subject.remembers:
+    if subject.remembers and not subject.random:
         notes.append("it keeps state that changes its output; put back before every other call")
     return notes

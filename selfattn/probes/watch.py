@@ -5,6 +5,7 @@ Compiled and scripted layers call nothing that can be watched.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -51,8 +52,25 @@ class _Watch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+ATTENTION = ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "exp")
+
+
 def is_bare(subject: Subject) -> bool:
     """Tell whether a layer calls only linear functions around its attention, as far as seen."""
+    calls = _calls(subject, train=False)
+    return any(name in ATTENTION for name, _ in calls) and all(linear for _, linear in calls)
+
+
+def drops_late(subject: Subject) -> bool:
+    """Tell whether a layer drops nothing before its last attention's weights."""
+    names = [name for name, _ in _calls(subject, train=True)]
+    attends = [i for i, name in enumerate(names) if name in ATTENTION]
+    drops = [i for i, name in enumerate(names) if "dropout" in name]
+    return bool(attends) and all(i > attends[-1] for i in drops)
+
+
+def _calls(subject: Subject, train: bool) -> list[tuple[str, bool]]:
+    """Give the names of the functions that a layer calls for one token, and which are linear."""
     seen: list[tuple[str, bool]] = []
 
     def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -63,12 +81,10 @@ def is_bare(subject: Subject) -> bool:
     x = subject.draw(subject.generator("watch"), 2, 1)
     with _watching(subject, tell) as form:
         try:
-            subject.run(x, None, form)
+            subject.run(x, None, replace(form, train=train))
         except LayerFailed:
-            return False
-    names = {name for name, _ in seen}
-    attends = bool(names & {"softmax", "scaled_dot_product_attention", "exp", "logsumexp"})
-    return (attends or "multi_head_attention_forward" in names) and all(ok for _, ok in seen)
+            return []
+    return seen
 
 
 @contextmanager
