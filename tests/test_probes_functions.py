@@ -1,7 +1,9 @@
 """Attention functions, libraries' layers, and the command."""
 
+import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from selfattn import attention
 from selfattn.cli import main
 from selfattn.probes import ClaimError, ProbeError, probe, probe_attention
+from selfattn.probes import child as probe_child
+from selfattn.probes import command as probe_command
 from selfattn.probes.faulty_functions import FUNCTION_FAULTS, attend
 
 
@@ -62,7 +66,7 @@ def test_an_encoder_has_its_live_faults_and_no_others() -> None:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
     report = probe(nn.TransformerEncoder(layer, 2))
-    assert {finding.name for finding in report.faults} == {"modes", "empty-rows"}
+    assert {finding.name for finding in report.faults} == {"modes"}
     assert any("src_key_padding_mask" in note for note in report.notes)
 
 
@@ -106,7 +110,18 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def dies(): return lambda x, blocked: os._exit(7)\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mylayers", raising=False)
     return file
+
+
+def child(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Run what the command runs in its child process, in this one."""
+    parser = argparse.ArgumentParser()
+    probe_command.add_to(parser.add_subparsers())
+    given = vars(parser.parse_args(["probe", *words]))
+    del given["run"]
+    return probe_child.main(given), *capsys.readouterr()
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -120,7 +135,7 @@ def test_the_command_on_a_good_and_a_bad_layer(layers: Path, capsys) -> None:
     values = json.loads(out)
     assert values["ok"] is True
     assert values["claims"] == {"width": 32}
-    status, out, _ = command(capsys, "mylayers:bad", "--only", "pad-content")
+    status, out, _ = child(capsys, "mylayers:bad", "--only", "pad-content")
     assert status == 1
     assert "pad-content: fault" in out
 
@@ -132,16 +147,23 @@ def test_the_command_on_a_good_and_a_bad_layer(layers: Path, capsys) -> None:
         (["nowhere:layer"], "cannot import nowhere:layer: ModuleNotFoundError"),
         (["mylayers:broken"], "boom"),
         (["mylayers:pooled"], "returned shape [5, 24] instead of [5, 7, width_out]"),
-        (["mylayers:dies"], "ended its process with status 7"),
         (["mylayers:good", "--only", "nope"], "no probe 'nope'"),
-        ([], "name a layer as package.module:factory"),
     ],
 )
 def test_the_command_could_not_run(layers: Path, capsys, words: list[str], said: str) -> None:
-    status, out, err = command(capsys, *words)
+    status, out, err = child(capsys, *words)
     assert status == 2
     assert out == ""
     assert said in err
+
+
+def test_the_command_without_a_layer_and_with_one_that_dies(layers: Path, capsys) -> None:
+    status, _, err = command(capsys)
+    assert status == 2
+    assert "name a layer as package.module:factory" in err
+    status, _, err = command(capsys, "mylayers:dies")
+    assert status == 2
+    assert "ended its process with status 7" in err
 
 
 def test_the_command_ends_a_layer_that_answers_no_signal(
@@ -160,6 +182,6 @@ def test_the_command_ends_a_layer_that_answers_no_signal(
 
 
 def test_the_command_lists_the_probes(capsys) -> None:
-    status, out, _ = command(capsys, "--list")
+    status, out, _ = child(capsys, "--list")
     assert status == 0
     assert out.count("\n") == 26

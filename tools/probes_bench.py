@@ -52,8 +52,6 @@ PYTORCH: dict[str, tuple[Any, dict[str, str]]] = {
         {
             "modes": "its layers' fast path reads every number of a float mask that is not 0 as "
             "blocked (pytorch 118628)",
-            "empty-rows": "its layers' fast path returns nan for a sample that is padded "
-            "throughout, where the mask does not allow nested tensors",
         },
     ),
 }

@@ -15,6 +15,9 @@ from selfattn.probes.calling import Adapted
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import ProbeError
 
+CACHES = ("past_key_values", "cache")
+"""What models call their cache, as a parameter and in their result."""
+
 WIDTHS = ("hidden_size", "n_embd", "d_model", "dim")
 
 
@@ -44,10 +47,11 @@ def adapt_model(model: nn.Module, claims: Claims) -> tuple[Adapted, Claims]:
         return model(inputs_embeds=x, **given, **options)
 
     def step(x: Tensor, cache: Any) -> Any:
-        result = model(inputs_embeds=x, past_key_values=cache, use_cache=True)
-        return result[0], result.past_key_values
+        result = model(inputs_embeds=x, **{str(past): cache}, use_cache=True)
+        return result[0], next(result[name] for name in CACHES if name in result)
 
-    cached = causal and "past_key_values" in words and hasattr(config, "use_cache")
+    past = next((name for name in CACHES if name in words), None)
+    cached = causal and past is not None and hasattr(config, "use_cache")
     adapted = Adapted(
         type(model).__name__,
         call,
