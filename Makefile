@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: site serve test lint mutants bench probes-bench clean
+.PHONY: site serve test lint mutants bench probes-bench lighthouse clean
 
 site: .venv/site ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -28,6 +28,9 @@ bench: .venv/site ## time the builds against each other, at this size and at ten
 
 probes-bench: .venv/test ## count the faults that the probes find and their false alarms; SEEDS=3 for a short run
 	$(BIN)/python tools/probes_bench.py --seeds $(or $(SEEDS),20)
+
+lighthouse: site ## let Lighthouse judge every page; needs npx and Chromium
+	$(BIN)/python tools/lighthouse.py
 
 clean: ## remove what the commands above made
 	rm -rf .venv site .cache

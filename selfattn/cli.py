@@ -8,6 +8,7 @@ import argparse
 import sys
 
 from selfattn.fresh import command
+from selfattn.labs import command as labs
 from selfattn.probes import command as probe_command
 
 
@@ -40,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     data.set_defaults(run=_data)
     command.add_to(commands)
     probe_command.add_to(commands)
+    labs.add_to(commands)
     return parser
 
 

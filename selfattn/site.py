@@ -1,7 +1,7 @@
-"""The lesson's own part of the MkDocs build: reading times, counts, links to the repository.
+"""The lesson's own part of the MkDocs build: reading times, counts, links, large scripts.
 
-A page may hold `{{ minutes }}`, `{{ sections }}`, `{{ scripts }}` and `{{ blocks }}`; each
-becomes a number counted from the files of this very build.
+A page may hold `{{ minutes }}`, `{{ scripts }}`, `{{ blocks }}`, `{{ questions }}` or `{{ labs }}`;
+each becomes a number counted from the files of this very build.
 """
 
 import math
@@ -13,17 +13,19 @@ from urllib.parse import urlencode
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import Files
+from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from mkdocs.utils import get_relative_url
 
 from selfattn.fresh.page import fences
 
 LESSON = "The lesson"
-NAMES = ("minutes", "sections", "scripts", "blocks")
+NAMES = ("minutes", "scripts", "blocks", "questions", "labs")
 WORDS_A_MINUTE = 200
 CODE_WORDS_A_MINUTE = 100
 
 _TOKEN = re.compile(r"\{\{ ?(\w+) ?\}\}")
+_OWN_FILE = re.compile(r'<script data-file="([^"]+)">(.*?)</script>', re.DOTALL)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -50,7 +52,7 @@ def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files
     page.meta["minutes"] = reading_minutes(html)
     if config.repo_url:
         page.meta["report_url"] = report_url(config.repo_url, page)
-    return html
+    return own_files(html, page, config, files)
 
 
 def on_env(env: Any, *, config: MkDocsConfig, files: Files) -> None:
@@ -66,9 +68,10 @@ def site_counts(pages: list[Page], snippets: Path) -> dict[str, int]:
     lesson = [page for page in pages if page.parent and page.parent.title == LESSON]
     return {
         "minutes": sum(page.meta["minutes"] for page in lesson),
-        "sections": len(lesson),
         "scripts": len(list(snippets.glob("*.md"))),
         "blocks": sum(page.meta["blocks"] for page in pages),
+        "questions": sum((page.content or "").count('<details class="answer"') for page in pages),
+        "labs": sum(bool(re.fullmatch(r"lab-\w+\.md", page.file.src_uri)) for page in pages),
     }
 
 
@@ -96,6 +99,16 @@ def report_url(repository: str, page: Page) -> str:
     return f"{repository.rstrip('/')}/issues/new?{query}"
 
 
+def own_files(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Move each script that names a file into that file, so that no reader waits for it."""
+
+    def move(script: re.Match[str]) -> str:
+        files.append(File.generated(config, script[1], content=script[2]))
+        return f'<script defer src="{get_relative_url(script[1], page.url)}"></script>'
+
+    return _OWN_FILE.sub(move, html)
+
+
 class _Words(HTMLParser):
     """Counts words, those of code apart and those of figures and formulas not at all."""
 
@@ -107,6 +120,7 @@ class _Words(HTMLParser):
         self.prose = 0
         self.code = 0
         self._inside: list[str] = []
+        self._written = ""  # of a block of code: highlighting cuts it into more pieces than words
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag in self.CODE | self.SKIPPED:
@@ -115,12 +129,13 @@ class _Words(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
+            self.code += len(self._written.split())
+            self._written = ""
 
     def handle_data(self, data: str) -> None:
         if self.SKIPPED.intersection(self._inside):
             return
-        words = len(data.split())
         if self._inside:
-            self.code += words
+            self._written += data
         else:
-            self.prose += words
+            self.prose += len(data.split())

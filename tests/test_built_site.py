@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from selfattn.labs.catalog import LABS
+
 PAGES = sorted(path.stem for path in (Path(__file__).parent.parent / "docs").glob("*.md"))
+NOTEBOOKS = [f"{lab.script}-solved" for lab in LABS.values()]
 LOADED = {
     "script": "src",
     "img": "src",
@@ -49,13 +52,13 @@ def pages(built_site):
     return {path.stem: path.read_text(encoding="utf-8") for path in built_site.glob("*.html")}
 
 
-@pytest.fixture(params=PAGES)
+@pytest.fixture(params=[*PAGES, *NOTEBOOKS])
 def html(request, pages):
     return pages[request.param]
 
 
 def test_every_page_is_built_and_in_the_navigation(pages):
-    assert set(pages) == {*PAGES, "404"}
+    assert set(pages) == {*PAGES, *NOTEBOOKS, "404"}
     navigation = pages["index"].split('class="md-content"')[0]
     linked = re.findall(r'<a href="([\w-]+)\.html" class="md-nav__link', navigation)
     assert {*linked, "index"} == set(PAGES)
@@ -98,9 +101,10 @@ def test_pictures_have_words(html):
         assert re.search(r"<figcaption>[^<]+", figure), figure[:200]
 
 
-def test_formulas_became_mathml(html, pages):
+@pytest.mark.parametrize("name", PAGES)
+def test_formulas_became_mathml(name, pages):
     source = Path(__file__).parent.parent / "docs"
-    name = next(name for name, text in pages.items() if text is html)
+    html = pages[name]
     markdown = (source / f"{name}.md").read_text(encoding="utf-8")
     written = len(re.findall(r"^\s*```math$|`#!math ", markdown, flags=re.MULTILINE))
     assert len(Page(html).all("math")) >= written
@@ -111,8 +115,9 @@ def test_the_search_dialog_has_a_name(html):
     assert [dialog.get("aria-label") for dialog in dialogs] == ["Search"]
 
 
-def test_errors_can_be_reported_and_pages_edited(html, pages):
-    name = next(name for name, text in pages.items() if text is html)
+@pytest.mark.parametrize("name", PAGES)
+def test_errors_can_be_reported_and_pages_edited(name, pages):
+    html = pages[name]
     assert "https://github.com/example/selfattn/issues/new?title=" in html
     assert f"https://github.com/example/selfattn/edit/main/docs/{name}.md" in html
     assert 'data-md-component="source"' not in html  # its script asks the host for stars

@@ -74,6 +74,8 @@ def test_judged(text: str) -> None:
         "{{ minutes }}",
         "**query**{ .q4 }",
         "1. first",
+        "1. first,\n   over two lines\n3. third",
+        "- first,\n  over two lines\n3. third",
         "## 3 Third",
         "## 3.1 Third, first",
         "on 2026-11-29",

@@ -43,6 +43,8 @@ from selfattn.fresh.page import Fence, fences
 from selfattn.fresh.process import ONE_THREAD
 from selfattn.fresh.report import placed
 from selfattn.fresh.snippet import parse
+from selfattn.labs.catalog import LABS
+from selfattn.labs.pages import downloads
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("docs", "snippets", "overrides", "selfattn")
@@ -89,6 +91,7 @@ def make_sites(folder: Path, results: dict[str, Result], times: int) -> dict[str
             for page in site.glob("docs/**/*.md"):
                 page.write_text(change(page.read_text("utf-8")), "utf-8")
             drop_plugin(site / "mkdocs.yml")
+            write_notebooks(site / "docs", results)
         multiply(site, times)
     return sites
 
@@ -103,10 +106,23 @@ def copy_site(site: Path) -> Path:
 
 
 def drop_plugin(config: Path) -> None:
-    """Take our plugin out of a configuration."""
+    """Take our plugin out of a configuration, and what works with its results."""
     text, count = re.subn(r"^  - fresh:\n(?: {4}.*\n)+", "", config.read_text("utf-8"), flags=re.M)
     assert count == 1
+    text, count = re.subn(r"^  - selfattn/labs/pages\.py\n", "", text, flags=re.M)
+    assert count == 1
     config.write_text(text, "utf-8")
+
+
+def write_notebooks(docs: Path, results: dict[str, Result]) -> None:
+    """Write down what our build makes of the labs, for mkdocs-jupyter to render all the same."""
+    (docs / "labs").mkdir()
+    for lab in LABS.values():
+        made = downloads(lab, results[lab.script].run)
+        for name, content in made.items():
+            (docs / "labs" / name).write_text(content, "utf-8")
+        page = docs / f"{lab.script}-solved.ipynb"
+        page.write_text(made[f"{lab.name}-solved.ipynb"], "utf-8")
 
 
 def multiply(site: Path, times: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-_HIDDEN = '<span class="sr">{}</span>'
+HIDDEN = '<span class="sr">{}</span>'
 
 
 def heatmap(
@@ -37,23 +37,54 @@ def heatmap(
         ValueError: when a shape does not fit the labels, a weight is outside 0 to 1, or a masked
             cell has a weight.
     """
+    return (
+        f'<figure class="heat{" compact" if compact else ""}">\n'
+        + grid(
+            weights,
+            queries=queries,
+            keys=keys,
+            label=caption,
+            mask=mask,
+            digits=digits,
+            compact=compact,
+        )
+        + f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+    )
+
+
+def grid(
+    weights: Any,
+    *,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    label: str,
+    mask: Any = None,
+    digits: int = 2,
+    compact: bool = False,
+    current: int | None = None,
+) -> str:
+    """Draw the table of a heatmap alone, in a box that scrolls: a part of a larger figure.
+
+    Takes and raises what `heatmap` does, but for `label`, the name of the box for screen readers,
+    and `current`, the row that is marked.
+    """
     rows = table_of(weights, len(queries), len(keys), "weights")
     hidden = _masked(mask, rows, len(queries), len(keys))
     for i, row in enumerate(rows):
         for j, weight in enumerate(row):
             _check_weight(weight, hidden[i][j], i, j)
     head = "".join(f'<th scope="col"><span>{escape(key)}</span></th>' for key in keys)
+    mark = {current: ' class="current"'}
     body = "\n".join(
-        f'<tr><th scope="row">{escape(query)}</th>{_cells(row, blocked, digits, compact)}</tr>'
-        for query, row, blocked in zip(queries, rows, hidden, strict=True)
+        f'<tr{mark.get(i, "")}><th scope="row">{escape(query)}</th>'
+        f"{_cells(row, blocked, digits, compact)}</tr>"
+        for i, (query, row, blocked) in enumerate(zip(queries, rows, hidden, strict=True))
     )
     return (
-        f'<figure class="heat{" compact" if compact else ""}">\n'
-        f'<div class="heat-scroll" role="group" aria-label="{escape(caption)}" tabindex="0">\n'
+        f'<div class="heat-scroll" role="group" aria-label="{escape(label)}" tabindex="0">\n'
         '<table class="heatmap">\n'
         '<thead><tr><td><span class="k">keys</span> <span class="q">queries</span></td>'
         f"{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
-        f"<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
     )
 
 
@@ -112,8 +143,8 @@ def _cells(row: list[float], masked: list[bool], digits: int, compact: bool) -> 
 
 def _cell(weight: float, masked: bool, digits: int, compact: bool) -> str:
     if math.isnan(weight):
-        return f'<td class="nan">{_HIDDEN.format("nan") if compact else "nan"}</td>'
+        return f'<td class="nan">{HIDDEN.format("nan") if compact else "nan"}</td>'
     if masked:
-        return f'<td class="masked">{_HIDDEN.format("masked")}</td>'
+        return f'<td class="masked">{HIDDEN.format("masked")}</td>'
     text = f"{abs(weight):.{digits}f}"
-    return f'<td style="--w:{text}">{_HIDDEN.format(text) if compact else text}</td>'
+    return f'<td style="--w:{text}">{HIDDEN.format(text) if compact else text}</td>'

@@ -110,6 +110,7 @@ class FreshPlugin(BasePlugin[FreshConfig]):
             recorded_is_fault=self.config.recorded == "fault",
         )
 
+    @event_priority(100)  # before those who make pages of the results
     def on_files(self, files: Files, *, config: MkDocsConfig) -> None:
         """Get the results of all scripts that pages name."""
         settings = self.settings
@@ -156,6 +157,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
         self, markdown: str, *, page: Page, config: MkDocsConfig, files: Files
     ) -> str:
         """Look at the fences, mark the numbers, and put the sections' code into the fences."""
+        if not _written(page):
+            return markdown
         text = page.file.content_string
         above = text.count("\n") - markdown.count("\n")  # the front matter is cut from the top
         path = self._path(page.file)
@@ -205,6 +208,8 @@ class FreshPlugin(BasePlugin[FreshConfig]):
     @event_priority(-50)  # after those who count the page's words
     def on_page_content(self, html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
         """Judge the numbers, and end the page with where everything on it comes from."""
+        if not _written(page):
+            return html
         sheet = self.sheets[page.file.src_uri]
         chosen = list(map(sheet.choose, sheet.claims, sheet.bound))
 
@@ -267,6 +272,11 @@ class FreshPlugin(BasePlugin[FreshConfig]):
 
     def on_shutdown(self) -> None:
         process.close()
+
+
+def _written(page: Page) -> bool:
+    """Whether an author wrote the page; another plugin may make pages of notebooks."""
+    return page.file.src_uri.endswith(".md")
 
 
 def _unrendered(sheet: Sheet, html: str) -> Iterator[Fault]:

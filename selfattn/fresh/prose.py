@@ -251,7 +251,10 @@ def _without_comments(lines: list[str]) -> list[str]:
 
 def _numbering(lines: list[str], i: int) -> list[tuple[int, int]]:
     """The number of a list item; a sentence that happens to break before a number has none."""
-    begins = i == 0 or not lines[i - 1].strip() or _LIST_ITEM.match(lines[i - 1])
+    first = i
+    while first > 0 and lines[first - 1].strip():
+        first -= 1  # Markdown tells a list from a sentence by the first line without a gap
+    begins = first == i or _LIST_ITEM.match(lines[first])
     return _spans(_LIST_NUMBER, lines[i]) if begins else []
 
 

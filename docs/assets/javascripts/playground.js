@@ -1,0 +1,290 @@
+/* The playground's page: the form is the state, the address carries it, the tables show it. What
+   the reader types reaches the page as text alone. */
+document$.subscribe(() => {
+  const form = document.querySelector("#playground")
+  const part = (name) => form.querySelector(`[data-part="${name}"]`)
+  const layer = playgroundModel.layer(playgroundWeights)
+  const STEPS = ["scores", "scaled", "masked", "weights", "output"]
+  const WIDE = 12 // more columns than this are shown without their numbers, unless asked for
+
+  const make = (tag, props = {}, ...children) => {
+    const element = Object.assign(document.createElement(tag), props)
+    element.append(...children)
+    return element
+  }
+  const hidden = (text) => make("span", { className: "sr" }, text)
+  const shown = (number, digits) => {
+    const text = Math.abs(number).toFixed(digits)
+    return Number.isNaN(number) ? "nan" : number < 0 && Number(text) ? `\u2212${text}` : text
+  }
+  const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`
+
+  // State ------------------------------------------------------------------------------------
+
+  const values = () => Object.fromEntries(new FormData(form))
+  const initial = values()
+
+  const settings = ({ scale, pads, mask, fill, causal, order }) => ({
+    scale,
+    pads: Number(pads),
+    mask,
+    fill: Number(fill),
+    causal,
+    order: order ? order.split(".").map(Number) : [],
+  })
+
+  // A value that a control does not take, as in a damaged link, leaves it as it is at first.
+  const set = (name, value) => {
+    const control = form.elements[name]
+    control.value = value
+    if (control.value !== value || control.selectedIndex === -1) control.value = initial[name]
+  }
+
+  const asked = () => new URLSearchParams(location.hash.slice(1))
+
+  const readLink = () => {
+    const link = asked()
+    for (const name of Object.keys(initial)) set(name, link.get(name) ?? initial[name])
+    const text = form.elements.text
+    text.value = text.value.slice(0, text.maxLength)
+  }
+
+  const link = (now) => {
+    const changed = Object.keys(initial).filter((name) => now[name] !== initial[name])
+    const query = new URLSearchParams(changed.map((name) => [name, now[name]]))
+    return changed.length ? `#${query}` : ""
+  }
+
+  // Browsers refuse to note the address many times in a second.
+  const writeLink = later(400, () => {
+    history.replaceState(null, "", location.href.split("#")[0] + link(values()))
+  })
+
+  const announce = later(800, () => {
+    part("status").textContent = part("summary").textContent
+  })
+
+  function later(milliseconds, act) {
+    let timer
+    return () => {
+      clearTimeout(timer)
+      timer = setTimeout(act, milliseconds)
+    }
+  }
+
+  // Tables -----------------------------------------------------------------------------------
+
+  const header = (scope, text) => make("th", { scope }, make("span", { title: text }, text))
+
+  const colour = (cell, share) => cell.style.setProperty("--w", share.toFixed(2))
+
+  // A cell of one step: what it says, and how it is coloured from `low` (faint) to `high`.
+  const makeCell = (step, number, isBlocked, low, high) => {
+    if (Number.isNaN(number)) return make("td", { className: "nan" }, make("span", {}, "nan"))
+    if (isBlocked && step === "weights" && number === 0) {
+      return make("td", { className: "masked" }, hidden("masked"))
+    }
+    if (isBlocked && step === "masked") {
+      const text = Number.isFinite(number) ? shown(number, 0) : "\u2212∞"
+      return make("td", { className: "masked" }, make("span", {}, text), hidden(" masked"))
+    }
+    const cell = make("td", {}, make("span", {}, shown(number, 2)))
+    if (isBlocked && step === "weights") {
+      cell.className = "leak"
+      cell.append(hidden(" though masked"))
+    }
+    colour(cell, high > low ? (number - low) / (high - low) : 0)
+    return cell
+  }
+
+  const range = (step, rows, blocked) => {
+    if (step === "weights") return [0, 1]
+    const open = rows.flatMap((row, i) =>
+      [...row].filter((n, j) => !Number.isNaN(n) && !(step === "masked" && blocked[i][j])))
+    return [Math.min(...open), Math.max(...open)]
+  }
+
+  const captions = {
+    scores: () => "scores: the product of each query with each key.",
+    scaled: ({ divisor }) => `scaled: the scores divided by ${shown(divisor, 2)}.`,
+    masked: () => "masked: what the softmax gets.",
+    weights: () => "weights: the softmax of each row; each row sums to 1.",
+    output: () => "output: the values, averaged with the weights of each row; 16 entries.",
+  }
+  const legend = " Coloured from its smallest number, faint, to its largest, strong."
+
+  const makeTable = (step, here) => {
+    const labels = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
+    const rows = here[step]
+    const columns = step === "output" ? [...rows[0].keys()].map(String) : labels
+    const blocked = step === "masked" || step === "weights" ? here.blocked : []
+    const [low, high] = range(step, rows, blocked)
+    const corner = make("td", {},
+      make("span", { className: step === "output" ? "v" : "k" }, step === "output" ? "entries" : "keys"),
+      " ", make("span", { className: "q" }, "queries"))
+    const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
+    const body = rows.map((row, i) =>
+      make("tr", {}, header("row", labels[i]),
+        ...Array.from(row, (n, j) => makeCell(step, n, blocked[i]?.[j], low, high))))
+    return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
+  }
+
+  const showStep = (step, here, room) => {
+    const figure = form.querySelector(`figure[data-step="${step}"]`)
+    const wanted = [step, "all"].includes(form.elements.show.value)
+    figure.hidden = !wanted || !here
+    if (figure.hidden) return
+    const table = makeTable(step, here)
+    const wide = table.tHead.rows[0].cells.length - 1 > (step === "output" ? 16 : WIDE)
+    figure.classList.toggle("compact", wide && !form.elements.numbers.checked)
+    figure.classList.toggle("dense", here.ids.length > room)
+    const caption = captions[step](here) + (step === "weights" ? "" : legend)
+    const box = figure.querySelector(".heat-scroll")
+    box.setAttribute("aria-label", caption)
+    box.replaceChildren(table)
+    figure.querySelector("figcaption").textContent = caption
+  }
+
+  // The tokens: a button each, to move it; the id; how far its output moved.
+  const showTokens = ({ tokens, ids }, moved) => {
+    const { UNK } = playgroundModel
+    const row = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells)
+    const buttons = tokens.map((token, place) => {
+      const button = make("button", { type: "button", title: `Move ${token} to the left` }, token)
+      button.addEventListener("click", () => move(place))
+      return make("th", { scope: "col" }, button)
+    })
+    const known = ids.slice(0, tokens.length).map((id) =>
+      id === UNK ? make("td", { className: "unknown" }, `${id} unknown`) : make("td", {}, String(id)))
+    const distances = moved.map((far) => make("td", {}, shown(far, 2)))
+    part("tokens").replaceChildren(
+      make("thead", {}, row("token", buttons)),
+      make("tbody", {}, row("id", known), row("moved", distances)))
+  }
+
+  // A token changes places with the one on its left, the first with the last.
+  const move = (place) => {
+    const to = (place || order.length) - 1
+    const moved = [...order]
+    ;[moved[place], moved[to]] = [moved[to], moved[place]]
+    reorder(moved)
+    part("tokens").querySelectorAll("button")[to].focus()
+  }
+
+  let order = [] // as shown: the typed place of the token at each place
+
+  const isTyped = (places) => places.every((typed, place) => typed === place)
+
+  const reorder = (places) => {
+    form.elements.order.value = isTyped(places) ? "" : places.join(".")
+    change()
+  }
+
+  // Words ------------------------------------------------------------------------------------
+
+  const span = (numbers) => {
+    const [low, high] = [Math.min(...numbers), Math.max(...numbers)].map((n) => shown(n, 2))
+    return low === high ? low : `${low} to ${high}`
+  }
+
+  // In words, the largest distance of those that are one.
+  const distance = (moved) => {
+    const far = shown(Math.max(0, ...moved.filter((n) => !Number.isNaN(n))), 4)
+    const from = Number(far) === 0
+      ? "those of the plain query, 0.0000 apart." : `up to ${far} from those of the plain query.`
+    return moved.some(Number.isNaN)
+      ? `A token’s output is nan; the others are ${from}` : `The outputs are ${from}`
+  }
+
+  const summary = ({ here, moved }) => {
+    const real = here.tokens.length
+    const said = [distance(moved)]
+    const open = here.weights.slice(0, real).filter((row) => !Number.isNaN(row[0]))
+    if (here.pads && open.length) {
+      const given = open.map((row) => row.slice(real).reduce((a, b) => a + b))
+      said.push(`The tokens give ${span(given)} of their weight to the ${count(here.pads, "pad")}.`)
+    }
+    const gone = here.weights.filter((row) => Number.isNaN(row[0])).length
+    if (gone) {
+      said.push(`${count(gone, "row")} of nan: every key is masked with minus infinity, `
+        + "and the softmax divides 0 by 0.")
+    }
+    if (here.cut) said.push(`Cut at ${real} tokens: the last ${here.cut} are not read.`)
+    return said.join(" ")
+  }
+
+  const showSwitches = (switches, now, pads) => {
+    for (const [name, far] of Object.entries(switches)) {
+      const plain = name === "order" ? !now.order : now[name] === part(name).dataset.plain
+      part(name).textContent = plain ? "plain" : `moves ${shown(far, 4)}`
+      part(name).className = plain || Number(shown(far, 4)) === 0 ? "" : "moves"
+    }
+    part("pads-used").textContent = String(pads)
+  }
+
+  const update = () => {
+    const now = values()
+    const empty = playgroundModel.tokenize(now.text).length === 0
+    form.classList.toggle("empty", empty)
+    const found = empty ? {} : playgroundModel.effects(layer, now.text, settings(now))
+    part("summary").textContent = empty
+      ? "An empty query: there is no token to look at another. Type a word or a mark."
+      : summary(found)
+    if (!empty) {
+      if (isTyped(found.here.order)) form.elements.order.value = now.order = ""
+      order = found.here.order
+      showTokens(found.here, found.moved)
+      showSwitches(found.switches, now, found.here.pads)
+    }
+    const room = part("result").clientWidth / 14 // for words that stand upright, side by side
+    for (const step of STEPS) showStep(step, found.here, room)
+    part("numbers").hidden = empty || found.here.ids.length <= WIDE
+    part("link").href = link(now) || "#"
+    announce()
+  }
+
+  // What the reader did, other than following a link, goes into the address.
+  const change = () => {
+    update()
+    writeLink()
+  }
+
+  // Events -----------------------------------------------------------------------------------
+
+  form.addEventListener("input", (event) => {
+    if (event.target.name === "text") form.elements.order.value = ""
+    change()
+  })
+  form.addEventListener("submit", (event) => event.preventDefault())
+  form.addEventListener("reset", () => {
+    form.elements.order.value = ""
+    setTimeout(change) // after the reset
+  })
+  const orders = {
+    reverse: (places) => places.reverse(),
+    shuffle: (places) => places.map((p) => [Math.random(), p]).sort(([a], [b]) => a - b).map(([, p]) => p),
+    typed: (places) => places.sort((a, b) => a - b),
+  }
+  form.addEventListener("click", ({ target }) => {
+    const rearranged = orders[target.dataset.order]
+    if (rearranged) reorder(rearranged([...order]))
+  })
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("a.try")) {
+      setTimeout(() => {
+        form.scrollIntoView()
+        form.focus({ preventScroll: true })
+      })
+    }
+  })
+  // The address of a heading says nothing of the form.
+  addEventListener("hashchange", () => {
+    if (location.hash === "" || Object.keys(initial).some((name) => asked().has(name))) {
+      readLink()
+      update()
+    }
+  })
+
+  readLink()
+  update()
+})
