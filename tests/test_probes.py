@@ -17,6 +17,7 @@ from selfattn.probes import ClaimError, ProbeError, assert_sound, effective_mask
 from selfattn.probes.catalog import CATALOG
 from selfattn.probes.claims import claims_of
 from selfattn.probes.faulty import FAULTS, DropoutInEval, NoMask, NoTriangle
+from selfattn.probes.gallery import claims_of_fault, table
 from selfattn.probes.padding import pad_content
 from selfattn.probes.report import VERDICTS
 from selfattn.probes.run import catalog
@@ -26,11 +27,6 @@ from selfattn.probes.sound import SOUND, Attention, Block, Rotary
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(1)
-
-
-def claims_for(sample, layer) -> dict:
-    forms = {"mask of numbers": layer.numbers} if hasattr(layer, "numbers") else {}
-    return {**sample.claims, "forms": forms}
 
 
 # Right and faulty layers
@@ -56,14 +52,14 @@ def test_quiet_in_other_precisions(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_every_fault_is_found_by_its_probes(fault) -> None:
     layer = fault.make()
-    report = probe(layer, seed=1, only=fault.found_by, **claims_for(fault, layer))
+    report = probe(layer, seed=1, only=fault.found_by, **claims_of_fault(fault, layer))
     assert {finding.name for finding in report.faults} == set(fault.found_by)
 
 
-@pytest.mark.parametrize("fault", FAULTS[::4], ids=lambda fault: fault.what)
+@pytest.mark.parametrize("fault", FAULTS[::8], ids=lambda fault: fault.what)
 def test_faults_are_found_in_bfloat16(fault) -> None:
     layer = fault.make().to(torch.bfloat16)
-    report = probe(layer, seed=1, only=fault.found_by, **claims_for(fault, layer))
+    report = probe(layer, seed=1, only=fault.found_by, **claims_of_fault(fault, layer))
     assert {finding.name for finding in report.faults} == set(fault.found_by)
 
 
@@ -95,6 +91,13 @@ def test_a_sink_is_no_fault_when_it_is_claimed() -> None:
     only = ["equal-tokens", "one-token", "pad-content"]
     assert {f.name for f in probe(Sink(), only=only).faults} == {"equal-tokens", "one-token"}
     assert probe(Sink(), sums_to_one=False, only=only).ok
+
+
+def test_the_table_of_faults_by_probes() -> None:
+    rows = table(FAULTS[:2], only=["later-tokens", "allowed-tokens", "pad-content"])
+    assert [row.fault.what for row in rows] == [fault.what for fault in FAULTS[:2]]
+    assert [row.found_by for row in rows] == [["later-tokens"], ["later-tokens"]]
+    assert rows[0].cells["pad-content"].verdict == "ok"
 
 
 # The layer is left as it was

@@ -47,7 +47,7 @@ def test_a_function_without_a_mask() -> None:
 
 
 def test_flex_attention_and_its_sense() -> None:
-    report = probe_attention(flex_attention, heads=2, causal=True)
+    report = probe_attention(flex_attention, heads=2, causal=True, budget=300)
     assert report.ok, str(report)
     assert any("True = may look" in note for note in report.notes)
 
@@ -85,7 +85,7 @@ def test_hugging_face_models_by_their_configuration() -> None:
     config = GPT2Config(
         vocab_size=50, n_embd=24, n_layer=1, n_head=4, bos_token_id=0, eos_token_id=0
     )
-    report = probe(GPT2Model(config))
+    report = probe(GPT2Model(config), budget=300)
     assert report.ok, str(report)
     assert report.claims == {"causal": True, "positions": True, "cache": "step"}
     assert report["cache"].verdict == "ok"

@@ -25,6 +25,7 @@ from torch import nn
 from selfattn.probes import probe, probe_attention
 from selfattn.probes.faulty import FAULTS
 from selfattn.probes.faulty_functions import FUNCTION_FAULTS, attend
+from selfattn.probes.gallery import claims_of_fault
 from selfattn.probes.sound import SOUND
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -120,10 +121,7 @@ def outcomes(seed: int, dtype: torch.dtype) -> list[Outcome]:
 
 def _probe(sample: Any, seed: int, dtype: torch.dtype) -> Any:
     layer = sample.make().to(dtype)
-    claims = dict(sample.claims)
-    if hasattr(layer, "numbers"):
-        claims["forms"] = {"mask of numbers": layer.numbers}
-    return probe(layer, seed=seed, budget=300, **claims)
+    return probe(layer, seed=seed, budget=300, **claims_of_fault(sample, layer))
 
 
 def _function(wrong: Any, seed: int, dtype: torch.dtype) -> Any:

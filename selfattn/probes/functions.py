@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.probes.budget import TimeUp
+from selfattn.probes.budget import Budget, TimeUp
 from selfattn.probes.calling import first_tensor, name_of
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import (
@@ -27,6 +27,7 @@ from selfattn.probes.report import (
     ProbeError,
     Report,
 )
+from selfattn.probes.state import State
 from selfattn.probes.subject import LOW, Form, LayerFailed, Subject
 
 Function = Callable[..., Any]
@@ -129,7 +130,8 @@ def probe_attention(
         adapted = lambda q, k, v, blocked: fn(q, k, v)  # noqa: E731
     claims = Claims(width=dim, seed=seed, dtype=dtype, device=device, budget=budget, mask=False)
     with Subject(_identity, claims) as subject:
-        subject.state = type(subject.state)(fn)
+        subject.state = State(fn)
+        subject.budget = Budget(budget)  # how long the identity took says nothing of the function
         setting = Setting(
             adapted,
             heads or 0,

@@ -93,4 +93,7 @@ def positions(subject: Subject) -> Iterator[Movement]:
         moved = subject.still("the order of the tokens", base, other, judged)
         allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)
         found.append(replace(moved, must=True, allowed=allowed))
-    yield min(found, key=lambda movement: movement.badness)
+    best = min(found, key=lambda movement: movement.badness)
+    if best.fault and by_place and subject.dtype in LOW and best.moved > 0:
+        raise CannotTell("in this precision rounding hides what small positions would move")
+    yield best
