@@ -165,6 +165,8 @@ def _adapt(fn: Function, causal: bool, grouped: bool) -> tuple[Function, str]:
 
         def own(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor | None) -> Tensor:
             keep = None if blocked is None else ~blocked
+            if causal and keep is not None:  # it refuses a mask beside the flag
+                keep = keep & torch.ones_like(keep).tril(keep.shape[-1] - keep.shape[-2])
             return F.scaled_dot_product_attention(
                 q, k, v, attn_mask=keep, is_causal=causal and keep is None, enable_gqa=grouped
             )
