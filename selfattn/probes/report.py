@@ -66,7 +66,7 @@ class Finding:
             lines.append("where: " + ", ".join(f"{k} {v}" for k, v in self.where.items()))
         lines += [self.meaning] if self.meaning else []
         lines += [f"likely cause: {cause}" for cause in self.causes]
-        lines += [f"lesson: {self.page}"] if self.page else []
+        lines += [f"lesson: {self.page}; this probe: probe-list#{self.name}"] if self.page else []
         wrapped = [textwrap.fill(line, _WIDTH - 4, subsequent_indent="  ") for line in lines]
         return textwrap.indent("\n".join(wrapped), "    ")[4:]
 
