@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: site serve test lint mutants bench lighthouse clean
+.PHONY: site serve test lint mutants bench probes-bench lighthouse clean
 
 site: .venv/site ## build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -25,6 +25,9 @@ mutants: .venv/test ## break outputs, prose and code one by one; list what no ch
 
 bench: .venv/site ## time the builds against each other, at this size and at ten times it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python tools/bench.py
+
+probes-bench: .venv/test ## count the faults that the probes find and their false alarms; SEEDS=3 for a short run
+	$(BIN)/python tools/probes_bench.py --seeds $(or $(SEEDS),20)
 
 lighthouse: site ## let Lighthouse judge every page; needs npx and Chromium
 	$(BIN)/python tools/lighthouse.py

@@ -9,6 +9,7 @@ import sys
 
 from selfattn.fresh import command
 from selfattn.labs import command as labs
+from selfattn.probes import command as probe_command
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     data.set_defaults(run=_data)
     command.add_to(commands)
+    probe_command.add_to(commands)
     labs.add_to(commands)
     return parser
 

@@ -1,0 +1,162 @@
+"""How a layer is called: as `(x, blocked)`, whatever its own words for that are."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from selfattn.probes.claims import Claims
+from selfattn.probes.report import ProbeError
+
+Layer = Callable[..., Any]
+
+WEIGHTS = (
+    "need_weights",
+    "return_weights",
+    "return_attention",
+    "return_attn",
+    "return_attention_weights",
+    "output_attentions",
+    "with_weights",
+    "need_attn",
+)
+"""Names of parameters by which layers are asked for their weights."""
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A layer in the form that the probes call.
+
+    Attributes:
+        name: what it is, in words.
+        call: `(x [batch, seq, width], blocked bool [batch, seq] or None, **options)`.
+        forms: options of other calls that must give the same, by name.
+        others: other functions `(x, blocked)` that must give the same, by name.
+        packed, cache: `(x, ids)` and `(x, cache)`, if claimed.
+        biased: `(x, blocked)` with a finite bias by distance added to the scores, if it takes one.
+        note: how the layer wants its mask.
+    """
+
+    name: str
+    call: Layer
+    forms: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    others: Mapping[str, Layer] = field(default_factory=dict)
+    packed: Layer | None = None
+    cache: Layer | None = None
+    biased: Layer | None = None
+    note: str = ""
+
+
+def adapt_callable(layer: Layer, claims: Claims) -> Adapted:
+    """Adapt a callable that takes `(x, blocked)` itself.
+
+    Raises:
+        ProbeError: it is no callable, or its parameters do not fit what is claimed.
+    """
+    if not callable(layer):
+        raise ProbeError(
+            f"a layer must be callable as (x, blocked); got {type(layer).__name__}. "
+            "Pass the layer itself, or a function that calls it."
+        )
+    words = _parameters(layer)
+    forms = {
+        f"{name}={not words[name].default}": {name: not words[name].default}
+        for name in WEIGHTS
+        if name in words and isinstance(words[name].default, bool)
+    }
+    return Adapted(
+        name_of(layer),
+        _with_mask(layer, words) if claims.mask else _without_mask(layer, words),
+        forms,
+        dict(claims.forms),
+        _packed(layer, claims, words),
+        _cached(layer, claims),
+    )
+
+
+def name_of(layer: Any) -> str:
+    """Name a layer: a function by its name, anything else by its type."""
+    return str(getattr(layer, "__name__", None) or type(layer).__name__)
+
+
+def first_tensor(result: Any) -> Any:
+    """Give the output out of what a layer returned: itself, or the first tensor in it."""
+    if isinstance(result, Tensor):
+        return result
+    state = getattr(result, "last_hidden_state", None)
+    if isinstance(state, Tensor):
+        return state
+    parts = result.values() if isinstance(result, Mapping) else result
+    if isinstance(result, Mapping | tuple | list):
+        for part in parts:
+            if isinstance(part, Tensor):
+                return part
+            if isinstance(part, tuple | list):
+                return first_tensor(part)
+    return result
+
+
+def _parameters(layer: Layer) -> dict[str, inspect.Parameter]:
+    """Give the parameters by name; none when they cannot be found, or when any will do."""
+    target = layer.forward if isinstance(layer, nn.Module) else layer
+    schema = getattr(target, "schema", None)  # of what is scripted
+    if schema is not None and hasattr(schema, "arguments"):
+        return _scripted(schema)
+    try:
+        words = dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return {}
+    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {} if any(p.kind == loose[0] for p in words.values()) else words
+
+
+def _scripted(schema: Any) -> dict[str, inspect.Parameter]:
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    return {
+        argument.name: inspect.Parameter(
+            argument.name,
+            kind,
+            default=argument.default_value if argument.has_default_value() else empty,
+        )
+        for argument in schema.arguments
+        if argument.name != "self"
+    }
+
+
+def _positional(words: dict[str, inspect.Parameter]) -> list[inspect.Parameter]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [word for word in words.values() if word.kind in kinds]
+
+
+def _with_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
+    if not words or len(_positional(words)) >= 2:
+        return layer
+    if "blocked" in words:
+        return lambda x, blocked, **options: layer(x, blocked=blocked, **options)
+    raise ProbeError(
+        f"{name_of(layer)} takes ({', '.join(words)}) and no mask; expected (x, blocked). "
+        "Say mask=False if it has none, or pass a function that hands the mask on."
+    )
+
+
+def _without_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
+    required = [w for w in _positional(words) if w.default is inspect.Parameter.empty]
+    if len(required) >= 2:
+        return lambda x, blocked, **options: layer(x, None, **options)
+    return lambda x, blocked, **options: layer(x, **options)
+
+
+def _packed(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -> Layer | None:
+    if claims.packed is True:
+        if "documents" in words:
+            return lambda x, ids: layer(x, None, documents=ids)
+        return lambda x, ids: layer(x, None, ids)
+    return claims.packed or None
+
+
+def _cached(layer: Layer, claims: Claims) -> Layer | None:
+    if claims.cache is True:
+        return lambda x, cache: layer(x, None, cache)
+    return claims.cache or None

@@ -1,0 +1,82 @@
+"""Later tokens: under a causal claim nothing of them may reach an earlier output."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from selfattn.probes.catalog import probe
+from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
+
+LONG = (17, 37)
+"""Further lengths, for leaks by blocks that a short sequence does not fill."""
+
+
+@probe(
+    "later-tokens",
+    changes="each later token in turn, with every mask and in every form of call",
+    fault="The future leaks: a later token moves an earlier output.",
+    causes=(
+        "the triangle is missing, in this form of call or with this mask",
+        "the triangle starts one diagonal too far (triu(diagonal=2))",
+        "heads merged without transposing back, or a mean, norm or convolution over later tokens",
+    ),
+    page="causal-mask",
+    unless=lambda claims: "" if claims.causal else "the layer does not claim to be causal",
+)
+def later_tokens(subject: Subject) -> Iterator[Movement]:
+    """Change one token at a time; all rows before it must stay."""
+    generator = subject.generator("later-tokens")
+    x = subject.draw(generator, subject.batch, subject.seq)
+    for form in subject.forms:
+        for name, blocked in subject.masks(subject.batch, subject.seq).items():
+            yield from _each(subject, x, blocked, form, name, generator)
+    for seq in LONG:
+        yield from _long(subject, seq, generator)
+
+
+def _each(
+    subject: Subject,
+    x: Tensor,
+    blocked: Tensor | None,
+    form: Form,
+    name: str,
+    generator: torch.Generator,
+) -> Iterator[Movement]:
+    how = f"a later token, {name}"
+    try:
+        base = subject.run(x, blocked, form)
+    except LayerFailed as failure:
+        yield Movement(how, failed=str(failure), shape=failure.shape)
+        return
+    for token in range(1, x.shape[1]):
+        changed = x.clone()
+        scale = 1.0 if token % 2 else 30.0
+        changed[:, token] = subject.draw(generator, x.shape[0], scale=scale)
+        places = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+        places[:, :token] = True
+        if blocked is not None:
+            places &= ~blocked
+        try:
+            other = subject.run(changed, blocked, form)
+        except LayerFailed as failure:
+            yield Movement(how, failed=str(failure), shape=failure.shape)
+            continue
+        if places.any():
+            yield subject.still(how, base, other, places, form, same=True, token=token)
+
+
+def _long(subject: Subject, seq: int, generator: torch.Generator) -> Iterator[Movement]:
+    """Change each token of one long sequence, each in a sample of its own."""
+    x = subject.draw(generator, 1, seq).expand(seq, -1, -1).clone()
+    changed = x.clone()
+    each = torch.arange(seq)
+    changed[each, each] = subject.draw(generator, seq)
+    try:
+        base, other = subject.run(x), subject.run(changed)
+    except LayerFailed:
+        return  # this length is more than was found that the layer takes
+    places = each.unsqueeze(0) < each.unsqueeze(1)
+    yield subject.still(
+        "a later token of a longer sequence", base, other, places, PLAIN, same=True, seq=seq
+    )

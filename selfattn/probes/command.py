@@ -1,0 +1,99 @@
+"""The command `selfattn probe`: one layer of the user's, in a process that can be ended.
+
+A layer that hangs inside compiled code answers no signal, so the probes run in a child process,
+which is ended when it is long over its budget.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from typing import Any
+
+GRACE = 30.0
+"""Seconds for starting Python and importing torch and the layer, besides the budget."""
+
+COULD_NOT = 2
+"""The exit status when the probes could not run."""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to an argparse group of sub-commands."""
+    parser = commands.add_parser(
+        "probe",
+        help="probe an attention layer of your own",
+        description="Exit status: 0 no fault, 1 faults, 2 the probes could not run.",
+    )
+    add = parser.add_argument
+    add(
+        "target",
+        nargs="?",
+        help="package.module:factory; a class, a function () or (width), or a layer itself",
+    )
+    add("--width", type=int, default=24, help="the input's last dimension (24)")
+    add("--causal", action="store_true", help="no output depends on a later token")
+    add(
+        "--positions",
+        nargs="?",
+        const=True,
+        default=False,
+        choices=["absolute"],
+        help="order matters; absolute: and positions count pads",
+    )
+    add("--heads", type=int, help="the number of heads")
+    add("--window", type=int, help="how many keys back a query sees, its own counted")
+    add(
+        "--no-mask",
+        dest="mask",
+        action="store_const",
+        const=False,
+        default=True,
+        help="it takes no padding mask",
+    )
+    add(
+        "--right-pads",
+        dest="mask",
+        action="store_const",
+        const="right",
+        help="pads are on the right only",
+    )
+    add("--packed", action="store_true", help="it keeps packed documents apart")
+    add("--cache", action="store_true", help="it decodes with a cache")
+    add("--sinks", dest="sums_to_one", action="store_false", help="weights need not sum to 1")
+    add("--dtype", help="of the input, such as bfloat16; that of the parameters if not given")
+    add("--seed", type=int, default=0, help="of everything that is drawn (0)")
+    add("--budget", type=float, default=30.0, help="seconds for all probes together (30)")
+    add("--only", help="the probes to run, with commas between them")
+    add("--list", action="store_true", help="list the probes, and run none")
+    add("--json", action="store_true", help="the report as one JSON object")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the probes in a child process and hand on what it says, and its status."""
+    given = {name: value for name, value in vars(args).items() if name != "run"}
+    if not args.target and not args.list:
+        return _could_not("name a layer as package.module:factory, or give --list")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "selfattn.probes.child", json.dumps(given)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=args.budget + GRACE,
+        )
+    except subprocess.TimeoutExpired:
+        return _could_not(
+            f"{args.target} did not come back within {args.budget:g} s and was ended: "
+            "it hangs where Python cannot interrupt it, or takes too long to import"
+        )
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    if done.returncode not in (0, 1, COULD_NOT):
+        return _could_not(f"{args.target} ended its process with status {done.returncode}")
+    return done.returncode
+
+
+def _could_not(text: str) -> int:
+    print(f"selfattn probe: {text}", file=sys.stderr)
+    return COULD_NOT

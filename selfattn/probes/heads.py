@@ -1,0 +1,94 @@
+"""Weights that sum to 1: seen from outside with equal tokens, and with one token."""
+
+from collections.abc import Iterator
+
+import torch
+
+from selfattn.probes.catalog import CannotTell, probe
+from selfattn.probes.claims import Claims
+from selfattn.probes.reach import _zeroed
+from selfattn.probes.subject import PLAIN, LayerFailed, Movement, Subject
+from selfattn.probes.watch import is_bare
+
+
+def _unless_summing(claims: Claims) -> str:
+    if not claims.sums_to_one:
+        return "the layer does not claim that its weights sum to 1"
+    return "positions make equal tokens different" if claims.positions else ""
+
+
+@probe(
+    "equal-tokens",
+    changes="how many copies of one token the sequence holds",
+    fault="Copies of one token give more, or less, than the token alone: weights do not sum to 1.",
+    causes=(
+        "the softmax runs over another dimension than the keys, such as the heads",
+        "there is no softmax, or it is divided by a length or masked afterwards",
+        "a row without its own key (the triangle at diagonal 0)",
+    ),
+    page="average",
+    unless=_unless_summing,
+)
+def equal_tokens(subject: Subject) -> Iterator[Movement]:
+    """Repeat one token; all rows must be equal, and as many copies must give as one."""
+    generator = subject.generator("equal-tokens")
+    for form in subject.forms:
+        if form.train and subject.dropping:
+            continue
+        for spread in (1.0, 4.0):
+            token = subject.draw(generator, 2, 1, scale=spread)
+            first = None
+            for copies in (subject.seq, 1, 2, 3, 5, 13):
+                how = f"{subject.seq} copies of one token, or {copies}"
+                try:
+                    out = subject.run(token.expand(-1, copies, -1).contiguous(), None, form)
+                except LayerFailed as failure:
+                    if copies == subject.seq:
+                        yield Movement(how, failed=str(failure), shape=failure.shape)
+                    continue
+                first = out[:, -1:] if first is None else first
+                yield subject.still(how, out, first.expand_as(out), None, form)
+
+
+@probe(
+    "one-token",
+    changes="the only token there is",
+    fault="With one token its weight is not 1.",
+    causes=(
+        "the softmax runs over heads and keys together, or over the heads",
+        "the token cannot see itself (the triangle at diagonal 0)",
+        "the output is not linear in the values",
+    ),
+    page="average",
+    unless=lambda claims: "" if claims.sums_to_one else "weights are not claimed to sum to 1",
+)
+def one_token(subject: Subject) -> Iterator[Movement]:
+    """Give one token: it must arrive, and if all around is linear, so must be the layer."""
+    generator = subject.generator("one-token")
+    x, y = (subject.draw(generator, 32, 1, scale=4.0) for _ in range(2))
+    try:
+        fx, fy, both, zero = (subject.run(t) for t in (x, y, x + y, torch.zeros_like(x)))
+    except LayerFailed as failure:
+        yield Movement("one token", failed=str(failure), shape=failure.shape)
+        return
+    yield _arrives(subject, x, fx, fy, (x - y).to("cpu", torch.float64))
+    bare = is_bare(subject) if subject.claims.bare is None else subject.claims.bare
+    if bare:
+        sizes = torch.cat([fx, fy, both])
+        allowed = 4 * subject.allowed(sizes)
+        found = subject.still("the only token", both + zero, fx + fy)
+        yield Movement(found.how, found.moved, allowed, where=found.where)
+
+
+def _arrives(
+    subject: Subject, x: torch.Tensor, fx: torch.Tensor, fy: torch.Tensor, step: torch.Tensor
+) -> Movement:
+    """Compare two tokens: their outputs may neither be equal nor differ by the tokens alone."""
+    moved = fx - fy
+    apart = [moved] if moved.shape != step.shape else [moved, moved - step]
+    least = min(float(difference.abs().max()) for difference in apart)
+    where = {"form": PLAIN.name, "changed": "the only token"}
+    allowed = subject.allowed(torch.cat([fx, fy]))
+    if least <= allowed and _zeroed(subject):
+        raise CannotTell("the token does not arrive, and a weight matrix is zero throughout")
+    return Movement("the only token arrives", least, allowed, must=True, where=where)

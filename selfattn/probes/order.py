@@ -1,0 +1,99 @@
+"""Order: a layer without positions must not see it, one with positions must."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from selfattn.probes.catalog import CannotTell, probe
+from selfattn.probes.claims import Claims
+from selfattn.probes.subject import LOW, LayerFailed, Movement, Subject
+
+
+def _unless_blind(claims: Claims) -> str:
+    if claims.positions:
+        return "the layer claims positions"
+    if claims.causal or claims.window or claims.packed:
+        return "a triangle, a window or documents depend on places"
+    return ""
+
+
+@probe(
+    "order",
+    changes="the order of the tokens of a layer that claims no positions",
+    fault="The order of the tokens matters, though no positions are claimed.",
+    causes=(
+        "heads are merged without transposing back, so outputs hold pieces of other tokens",
+        "the layer has positions: say positions=True",
+        "a mask or bias by place that should not be there",
+    ),
+    page="order",
+    unless=_unless_blind,
+)
+def order(subject: Subject) -> Iterator[Movement]:
+    """Permute the tokens; outputs must be permuted alike."""
+    generator = subject.generator("order")
+    batch, seq = subject.batch, subject.seq
+    for _ in range(2):
+        x = subject.draw(generator, batch, seq)
+        places = torch.randperm(seq, generator=generator)
+        if torch.equal(places, torch.arange(seq)):
+            places = places.flip(0)
+        for form in subject.forms:
+            if form.train and subject.dropping:
+                continue
+            for name, blocked in subject.masks(batch, seq).items():
+                if name == "pads on the left":
+                    continue
+                mixed = None if blocked is None else blocked[:, places]
+                if mixed is not None and subject.claims.mask == "right":
+                    continue
+                try:
+                    base = subject.run(x, blocked, form)[:, places]
+                    other = subject.run(x[:, places], mixed, form)
+                except LayerFailed as failure:
+                    yield Movement(name, failed=str(failure), shape=failure.shape)
+                    continue
+                judged = None if mixed is None else ~mixed
+                yield subject.still(f"the order of the tokens, {name}", base, other, judged, form)
+
+
+@probe(
+    "positions",
+    changes="the order of the tokens of a layer that claims positions",
+    fault="The order of the tokens does not matter, though positions are claimed.",
+    causes=("positions are not added, are all alike, or are added after the attention",),
+    page="order",
+    unless=lambda claims: "" if claims.positions else "no positions are claimed",
+)
+def positions(subject: Subject) -> Iterator[Movement]:
+    """Permute tokens; an output must move that a mask by place alone would leave.
+
+    Under a causal mask that is the last row, when earlier tokens change places. Small inputs show
+    positions that are added, large ones those that act on scores; one that moves is enough.
+    """
+    generator = subject.generator("positions")
+    claims, seq = subject.claims, subject.seq
+    reach = min(seq, claims.window or seq)
+    if reach < 3:
+        raise CannotTell("too few tokens in a window to change places")
+    places = torch.arange(seq)
+    places[seq - reach : seq - 1] = places[seq - reach : seq - 1].flip(0)
+    by_place = claims.causal or claims.window or claims.packed
+    judged = torch.zeros(subject.batch, seq, dtype=torch.bool)
+    judged[:, -1 if by_place else 0 :] = True
+    found = []
+    for spread in (0.03, 1.0, 3.0, 10.0):
+        x = subject.draw(generator, subject.batch, seq, scale=spread)
+        try:
+            base, other = subject.run(x)[:, places], subject.run(x[:, places])
+        except LayerFailed as failure:
+            yield Movement("order", failed=str(failure), shape=failure.shape)
+            return
+        moved = subject.still("the order of the tokens", base, other, judged)
+        allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)
+        found.append(replace(moved, must=True, allowed=allowed))
+    best = min(found, key=lambda movement: movement.badness)
+    if best.fault and by_place and subject.dtype in LOW and best.moved > 0:
+        raise CannotTell("in this precision rounding hides what small positions would move")
+    yield best

@@ -1,0 +1,131 @@
+"""Rows and samples with nothing to attend: finite outputs, and finite gradients for the others."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from selfattn.probes.calling import first_tensor
+from selfattn.probes.catalog import probe, without_mask
+from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
+
+
+@probe(
+    "finite",
+    changes="nothing: ordinary inputs, with every mask and in every form of call",
+    fault="An output is not finite, for an ordinary input and a place that is real.",
+    causes=(
+        "a softmax over minus infinity alone: the mask hides every key of a row that has some",
+        "an overflow, or a division by 0",
+    ),
+    page="causal-mask",
+)
+def finite(subject: Subject) -> Iterator[Movement]:
+    """Call; every output of a real token must be finite."""
+    x = subject.draw(subject.generator("finite"), subject.batch, subject.seq)
+    for form in subject.forms:
+        for how, blocked in subject.masks(subject.batch, subject.seq).items():
+            try:
+                bad = (~subject.run(x, blocked, form).isfinite()).any(-1)
+            except LayerFailed as failure:
+                yield Movement(how, failed=str(failure), shape=failure.shape)
+                continue
+            yield _finite(how, bad if blocked is None else bad & ~blocked.cpu(), form)
+
+
+@probe(
+    "empty-rows",
+    changes="one sample that is blocked throughout; under a triangle, pads on the left",
+    fault="A row with nothing to attend is not finite.",
+    causes=(
+        "a softmax over minus infinity alone, which is nan; zero such rows afterwards",
+        "a kernel or a form of call that treats empty rows otherwise",
+    ),
+    page="causal-mask",
+    unless=without_mask,
+)
+def empty_rows(subject: Subject) -> Iterator[Movement]:
+    """Block one sample; every output must be finite, also where nothing is real."""
+    x = subject.draw(subject.generator("empty-rows"), subject.batch, subject.seq)
+    for how, blocked in _masks(subject).items():
+        rows = _without_key(subject, blocked)
+        for form in subject.forms:
+            try:
+                out = subject.run(x, blocked, form)
+            except LayerFailed as failure:
+                yield Movement(how, failed=str(failure), shape=failure.shape)
+                continue
+            judged = rows | ~blocked.cpu()
+            bad = (~out.isfinite()).any(-1) & judged
+            yield _finite(how, bad, form)
+
+
+@probe(
+    "empty-gradients",
+    changes="one sample that is blocked throughout, and a loss on the others",
+    fault="A sample with nothing to attend makes the others' gradients not finite.",
+    causes=(
+        "nan rows, whose gradient is nan even where the loss leaves them out",
+        "rows zeroed after the softmax: 0 times nan is nan on the way back",
+    ),
+    page="causal-mask",
+    unless=without_mask,
+)
+def empty_gradients(subject: Subject) -> Iterator[Movement]:
+    """Sum the real outputs; the gradients of the input and of all parameters must be finite."""
+    x = subject.draw(subject.generator("empty-gradients"), subject.batch, subject.seq)
+    for how, blocked in _masks(subject).items():
+        for form in (form for form in subject.forms if form.grad):
+            yield _gradients(subject, x, blocked, form, how)
+
+
+def _gradients(subject: Subject, x: Tensor, blocked: Tensor, form: Form, how: str) -> Movement:
+    layer = form.layer or subject.adapted.call
+    leaf = x.clone().requires_grad_()
+    wanted = [leaf, *subject.state.parameters]
+
+    def backward() -> tuple[Tensor | None, ...]:
+        out = first_tensor(layer(leaf.clone(), blocked.clone(), **form.options))
+        if not out.requires_grad:
+            return ()
+        # Cut out, not multiplied by 0: what is left out of a loss must have no say in it.
+        loss = out[~blocked].float().square().sum()
+        return torch.autograd.grad(loss, wanted, allow_unused=True)
+
+    try:
+        gradients = subject.call(backward, form, x)
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    if not gradients:
+        return Movement(how, failed="the layer passes no gradients")
+    wrong = [i for i, g in enumerate(gradients) if g is not None and not g.isfinite().all()]
+    where = {"form": form.name, "changed": how}
+    if not wrong:
+        return Movement(how, 0.0, 0.0, where=where)
+    of = "the input" if wrong[0] == 0 else f"{sum(i > 0 for i in wrong)} parameters"
+    return Movement(how, float("nan"), 0.0, where={**where, "gradient": of})
+
+
+def _masks(subject: Subject) -> dict[str, Tensor]:
+    batch, seq = subject.batch, subject.seq
+    empty = subject.pads(batch, seq)
+    empty[batch // 2] = True
+    masks = {"one sample blocked throughout": empty}
+    if subject.claims.mask is True and (subject.claims.causal or subject.claims.window):
+        masks["rows before the first real token"] = subject.pads(batch, seq, "left", least=1)
+    return masks
+
+
+def _without_key(subject: Subject, blocked: Tensor) -> Tensor:
+    """Give `[batch, row]`, True where every key is blocked or not allowed."""
+    seq = range(blocked.shape[1])
+    allowed = torch.tensor([[subject.claims.allows(i, j) for j in seq] for i in seq])
+    return ~(allowed & ~blocked.cpu().unsqueeze(1)).any(-1)
+
+
+def _finite(how: str, bad: Tensor, form: Form) -> Movement:
+    where = {"form": form.name, "changed": how}
+    if not bad.any():
+        return Movement(how, 0.0, 0.0, where=where)
+    batch, row = (int(i) for i in bad.nonzero()[0])
+    return Movement(how, float("nan"), 0.0, where={**where, "batch": batch, "row": row})

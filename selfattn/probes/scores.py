@@ -1,0 +1,178 @@
+"""Scores: turned up until a finite fill leaks, and level over widths when they are scaled."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from selfattn.probes.calling import first_tensor
+from selfattn.probes.catalog import CannotTell, probe, without_mask
+from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
+from selfattn.probes.watch import scores_seen
+
+HIGHEST = 1e5
+"""The largest score that inputs are turned up to; a fill of -1e4 leaks well before."""
+
+STEPS = 12
+WIDTHS = (8, 64, 256)
+LEVEL = 0.75
+"""The share of the effective number of keys that must be left from the first width to the last.
+A layer with a scale keeps all of it, one without 0.5 to 0.6."""
+
+
+@probe(
+    "high-scores",
+    changes="the size of the scores, up to about 100,000, and then what is blocked",
+    fault="A finite fill leaks once scores are high: blocked tokens come back.",
+    causes=(
+        "a fill such as -1e4 instead of minus infinity",
+        "two finite fills that are added",
+    ),
+    page="padding-mask",
+    unless=lambda claims: without_mask(claims) if not claims.causal else "",
+)
+def high_scores(subject: Subject) -> Iterator[Movement]:
+    """Turn inputs up until a blocked token moves a real output; then find where that begins.
+
+    Norms pass the size of their input on while this probe runs: their gains are turned up with
+    it, and put back. A norm without gains keeps scores as they are.
+    """
+    for side in _sides(subject):
+        good: Movement | None = None
+        for scale in _scales(subject):
+            found = _leak(subject, side, scale)
+            if found.fault and scale == 1:
+                raise CannotTell(f"{side} come through at ordinary scores already")
+            if found.failed or found.fault:
+                break
+            good = found
+        if found.fault:
+            yield _located(subject, side, scale)
+        else:
+            yield good or found
+
+
+def _sides(subject: Subject) -> list[str]:
+    pads = ["pads"] if subject.claims.mask else []
+    return pads + ["later tokens"] * subject.claims.causal
+
+
+def _scales(subject: Subject) -> list[float]:
+    """Give growing factors for the input; the last one makes scores of about `HIGHEST`."""
+    seen = scores_seen(subject, subject.draw(subject.generator("seen"), subject.batch, subject.seq))
+    size = max(map(abs, seen)) if seen else 4.0
+    last = max(1.0, min((HIGHEST / max(size, 1e-6)) ** 0.5, 3e4))
+    return [last ** (step / 4) for step in range(5)]
+
+
+def _leak(subject: Subject, side: str, scale: float) -> Movement:
+    """Change what is blocked, at one size of the input."""
+    generator = subject.generator("high-scores")
+    batch, seq = 24, subject.seq
+    x, other = (subject.draw(generator, batch, seq, scale=scale) for _ in range(2))
+    keep = 1 + torch.arange(batch) % max(1, min(2, seq - 1))  # few keys: all of them may score low
+    hidden = (torch.arange(seq) >= keep.unsqueeze(1)).to(x.device)
+    blocked = hidden if side == "pads" else None
+    low, high = (torch.where(hidden.unsqueeze(-1), t, x) for t in (x * 0, other * 30))
+    form = Form(f"eval, inputs times {scale:.3g}")
+    try:
+        with _gains(subject, scale):
+            first, second = subject.run(low, blocked, form), subject.run(high, blocked, form)
+    except LayerFailed as failure:
+        return Movement(side, failed=str(failure), shape=failure.shape)
+    if not torch.stack([first, second])[:, ~hidden.cpu()].isfinite().all():
+        return Movement(side, failed=f"outputs are not finite with inputs times {scale:.3g}")
+    return subject.still(f"{side}, scores turned up", first, second, ~hidden, form, same=True)
+
+
+def _located(subject: Subject, side: str, high: float) -> Movement:
+    """Halve the range in which the leak begins, and say which scores were seen there."""
+    low, found = 1.0, _leak(subject, side, high)
+    for _ in range(STEPS):
+        middle = (low * high) ** 0.5
+        tried = _leak(subject, side, middle)
+        if tried.fault:
+            high, found = middle, tried
+        else:
+            low = middle
+    x = subject.draw(subject.generator("high-scores"), 24, subject.seq, scale=high)
+    with _gains(subject, high):
+        seen = scores_seen(subject, x)
+    found.where["score"] = f"{seen[0]:.3g} to {seen[1]:.3g}" if seen else "not seen from outside"
+    return found
+
+
+@contextlib.contextmanager
+def _gains(subject: Subject, scale: float) -> Iterator[None]:
+    """Multiply the gains of all norms, for a while."""
+    norms = [module for module in subject.state.modules if "norm" in _type(module).lower()]
+    weights = [getattr(module, "weight", None) for module in norms]
+    gains = [(w, w.detach().clone()) for w in weights if isinstance(w, Tensor)]
+    try:
+        for gain, before in gains:
+            gain.data.copy_(before * scale)
+        yield
+    finally:
+        for gain, before in gains:
+            gain.data.copy_(before)
+
+
+def _type(module: nn.Module) -> str:
+    return str(getattr(module, "original_name", type(module).__name__))
+
+
+@probe(
+    "scale",
+    changes="the width of fresh layers from the factory",
+    fault="The wider the layer, the fewer keys a query attends to: scores grow with the width.",
+    causes=("scores are not divided by the root of the head's width, or multiplied by it",),
+    page="scale",
+    unless=lambda claims: "" if claims.factory else "it needs factory=, from a width to a layer",
+)
+def scale(subject: Subject) -> Iterator[Movement]:
+    """Compare the effective number of keys at several widths; it must stay level."""
+    factory = subject.claims.factory
+    assert factory is not None
+    numbers = []
+    for width in WIDTHS:
+        subject.reseed()
+        claims = replace(subject.claims, width=width, heads=None, forms={}, factory=None)
+        with Subject(factory(width), replace(claims, budget=max(subject.budget.left, 1e-3))) as one:
+            numbers.append(_effective_keys(one))
+    subject.reseed()
+    if min(numbers) <= 0:
+        raise CannotTell("no token reaches another")
+    where = {
+        "keys": ", ".join(f"{n:.1f} at width {w}" for n, w in zip(numbers, WIDTHS, strict=True))
+    }
+    yield Movement("the width", numbers[-1] / numbers[0], LEVEL, must=True, where=where)
+
+
+def _effective_keys(subject: Subject) -> float:
+    """Give 1 / sum of squared shares, averaged over rows; shares from the gradients' norms.
+
+    One sample for each row, with a random direction of its output.
+    """
+    generator = subject.generator("effective keys")
+    seq = 24
+    x = subject.draw(generator, 1, seq).expand(seq, -1, -1).clone().requires_grad_()
+    each = torch.arange(seq)
+    squares = torch.zeros(seq, seq, dtype=torch.float64)
+
+    def gradient() -> Tensor:
+        out = first_tensor(subject.adapted.call(x, None))[each, each]
+        direction = torch.randn(out.shape, generator=generator).to(out)
+        return torch.autograd.grad((out * direction).sum(), x)[0]
+
+    for _ in range(4):
+        squares += (
+            subject.call(gradient, Form("gradients", grad=True), x).double().cpu().square().sum(-1)
+        )
+    reach = squares.sqrt().fill_diagonal_(0)
+    if subject.claims.causal:
+        reach = reach[seq // 2 :]
+    reach = reach[reach.sum(-1) > 0]  # a first row may see nothing but itself
+    share = reach / reach.sum(-1, keepdim=True)
+    return float((1 / share.square().sum(-1)).mean()) if len(reach) else 0.0

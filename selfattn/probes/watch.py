@@ -1,0 +1,130 @@
+"""What a layer calls while it runs: seen by watching PyTorch's functions, where they can be seen.
+
+Compiled and scripted layers call nothing that can be watched.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from selfattn.probes.subject import Form, LayerFailed, Subject
+
+_LINEAR = (
+    "linear matmul bmm einsum baddbmm addmm mm __matmul__ __rmatmul__ softmax _softmax "
+    "scaled_dot_product_attention multi_head_attention_forward exp max amax sum view reshape "
+    "view_as reshape_as expand_as transpose permute contiguous flatten unflatten chunk split "
+    "tensor_split unbind cat stack concat expand repeat repeat_interleave unsqueeze squeeze "
+    "__getitem__ __setitem__ to type float double half bfloat16 type_as masked_fill masked_fill_ "
+    "where dropout triu tril ones zeros full arange ones_like zeros_like full_like eye empty "
+    "new_zeros new_ones new_full new_tensor tensor add __add__ __radd__ __iadd__ add_ sub __sub__ "
+    "__rsub__ sub_ neg __neg__ div __truediv__ __itruediv__ div_ mul __mul__ __rmul__ __imul__ "
+    "mul_ logical_not __invert__ logical_or __or__ logical_and __and__ __gt__ __lt__ __ge__ __le__ "
+    "__eq__ __ne__ gt lt ge le eq ne any all isnan isinf size dim numel __len__ movedim swapaxes "
+    "swapdims mT T __get__ is_floating_point clone detach bool int long nan_to_num broadcast_to "
+    "cumsum clamp roll flip index_select gather narrow diagonal fill_ zero_ copy_ finfo log "
+    "has_names requires_grad_ get_device stride is_contiguous rearrange element_size __bool__ "
+    "logsumexp"
+)
+LINEAR = frozenset(_LINEAR.split())
+"""Names of functions that keep a layer affine in its values, whatever its weights are."""
+
+OF_TWO = frozenset(("mul", "__mul__", "__rmul__", "__imul__", "mul_"))
+
+
+class _Watch(TorchFunctionMode):
+    def __init__(self, tell: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
+        super().__init__()
+        self.tell = tell
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        self.tell(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+
+ATTENTION = ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "exp")
+
+
+def is_bare(subject: Subject) -> bool:
+    """Tell whether a layer calls only linear functions around its attention, as far as seen."""
+    calls = _calls(subject, train=False)
+    return any(name in ATTENTION for name, _ in calls) and all(linear for _, linear in calls)
+
+
+def drops_late(subject: Subject) -> bool:
+    """Tell whether a layer drops nothing before its last attention's weights."""
+    names = [name for name, _ in _calls(subject, train=True)]
+    attends = [i for i, name in enumerate(names) if name in ATTENTION]
+    drops = [i for i, name in enumerate(names) if "dropout" in name]
+    return bool(attends) and all(i > attends[-1] for i in drops)
+
+
+def _calls(subject: Subject, train: bool) -> list[tuple[str, bool]]:
+    """Give the names of the functions that a layer calls for one token, and which are linear."""
+    seen: list[tuple[str, bool]] = []
+
+    def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = str(getattr(func, "__name__", func))
+        computed = [a for a in args if isinstance(a, Tensor) and a.grad_fn is not None]
+        seen.append((name, name in LINEAR and not (name in OF_TWO and len(computed) > 1)))
+
+    x = subject.draw(subject.generator("watch"), 2, 1)
+    with _watching(subject, tell) as form:
+        try:
+            subject.run(x, None, replace(form, train=train))
+        except LayerFailed:
+            return []
+    return seen
+
+
+@contextmanager
+def _watching(
+    subject: Subject, tell: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
+) -> Iterator[Form]:
+    """Give a form of call that tells of every function called."""
+    call = subject.adapted.call
+
+    def watched(x: Tensor, blocked: Tensor | None) -> Any:
+        with _Watch(tell):
+            return call(x, blocked)
+
+    yield Form("watched", layer=watched, grad=True)
+
+
+def scores_seen(subject: Subject, x: Tensor) -> tuple[float, float] | None:
+    """Give the least and the largest score of a call without pads; None if none is seen.
+
+    They are what softmax is given, so under a triangle a finite fill is among them.
+    """
+    found: list[Tensor] = []
+
+    def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = getattr(func, "__name__", "")
+        if name in ("softmax", "_softmax", "exp") and args and isinstance(args[0], Tensor):
+            found.append(args[0].detach())
+        elif name == "scaled_dot_product_attention" and len(args) >= 2:
+            q, k = args[0].detach().float(), args[1].detach().float()
+            scale = kwargs.get("scale") or q.shape[-1] ** -0.5
+            if q.shape[:-2] == k.shape[:-2]:
+                found.append(q @ k.transpose(-2, -1) * scale)
+
+    with _watching(subject, tell) as form, torch.no_grad():
+        try:
+            subject.run(x, None, form)
+        except LayerFailed:
+            return None
+    finite = [s[s.isfinite()] for s in found if s.is_floating_point() and s.dim() >= 3]
+    finite = [s for s in finite if s.numel()]
+    if not finite:
+        return None
+    return float(min(s.min() for s in finite)), float(max(s.max() for s in finite))
