@@ -101,6 +101,8 @@ def test_a_cell_says_its_verdict_in_words() -> None:
     assert cell(Finding("order", "ok", 1e-7, 1e-6)) == "<td>ok</td>"
     assert cell(Finding("order", "fault", 0.1234, 1e-6)).endswith("<b>fault</b> 0.12</td>")
     assert cell(Finding("order", "fault", 12345.0, 1e-6)).endswith("<b>fault</b> 12,000</td>")
+    assert cell(Finding("order", "fault", 1e-7, 1e-6)).endswith("<b>fault</b> under 0.0001</td>")
+    assert cell(Finding("order", "fault", 0.0, 1e-6)).endswith("<b>fault</b> 0</td>")
     assert cell(Finding("order", "fault", float("nan"), 0.0)).endswith("<b>fault</b> nan</td>")
 
 

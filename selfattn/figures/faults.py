@@ -56,7 +56,9 @@ def cell(finding: Finding) -> str:
     if finding.verdict != FAULT:
         return f"<td>{finding.verdict}</td>"
     value = math.nan if finding.moved is None else finding.moved
-    return f'<td class="fault"><b>fault</b> {float(f"{value:.2g}"):,.10g}</td>'
+    # What is only rounding differs between processors.
+    words = "under 0.0001" if 0 < value < 1e-4 else f"{float(f'{value:.2g}'):,.10g}"
+    return f'<td class="fault"><b>fault</b> {words}</td>'
 
 
 def _counts(findings: Sequence[Finding]) -> str:
