@@ -22,11 +22,13 @@ WHOLE_BYTES = 600 * 1024
 SCRIPT_BYTES = 10 * 1024
 """What the scripts that are ours may weigh, gzipped."""
 
-# Elements of the page's text that nobody sees and nobody can unfold.
+# Elements of the page's text that nobody sees and nobody can unfold: by a fold, or by the radio
+# buttons of a picture or of tabs. A form that works by script alone is not text.
 UNSEEN = """() => [...document.querySelectorAll(
     'article :is(h1, h2, h3, p, li, pre, table, figure, math, dt, dd)')].filter((element) =>
         !element.checkVisibility() &&
-        !element.closest('details:not([open]), [hidden], dialog, [data-needs-scripts]') &&
+        !element.closest('details:not([open]), [hidden], dialog, .needs-scripts') &&
+        !element.closest('.frame, .tabbed-block, form') &&
         element.textContent.trim()).map((element) => element.outerHTML.slice(0, 200))"""
 
 # All that the Tab key must reach: what is seen and can be used. The button back to the top is left

@@ -8,12 +8,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from frames_on_page import numbers, pictures, words
-from test_browser import browser, home, on_disk, served  # noqa: F401
 from torch import nn
 
 from selfattn.text import tokenize, vocab
-
-# ruff: noqa: F811
 
 MOVING = {
     "average": ["average-mix"],

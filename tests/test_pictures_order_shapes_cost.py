@@ -10,7 +10,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from frames_on_page import numbers, words
-from test_browser import browser, home, on_disk, served  # noqa: F401
 from test_pictures import PHONE, TOKENS, built, close, layers, vectors  # noqa: F401
 
 from selfattn.figures import calculator, fitted, lined_up, loglog, verdict
