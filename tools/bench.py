@@ -2,7 +2,7 @@
 
     python tools/bench.py [--quick]
 
-All builds are of copies of this site, at its size and at ten times its size:
+All builds are of copies of this site without its slowest pages, at their size and at ten times it:
 
 - ours, cold (nothing remembered) and warm (all remembered);
 - plain markdown-exec, which runs the same code inside the build, one thread;
@@ -50,6 +50,9 @@ ROOT = Path(__file__).parent.parent
 PARTS = ("docs", "snippets", "overrides", "selfattn")
 TIMES = 10
 """How much larger the large site is."""
+
+LEFT_OUT = ("assignment", "fault-gallery", "probe-list", "probes")
+"""Pages whose scripts train and probe for minutes: no builder could make a difference to that."""
 
 EDITED = "projections"
 """A page and its script; the first section imports `selfattn.attention` and shows its output."""
@@ -101,6 +104,10 @@ def copy_site(site: Path) -> Path:
     for part in PARTS:
         shutil.copytree(ROOT / part, site / part, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", site)
+    for page in (site / f"docs/{name}.md" for name in LEFT_OUT):
+        for script in {fence.script for fence in fences(page.read_text("utf-8"))}:
+            (site / f"snippets/{script}.md").unlink()
+        page.unlink()
     compileall.compile_dir(site / "selfattn", quiet=1)  # else the first build pays for it
     return site
 
