@@ -9,7 +9,8 @@ document$.subscribe(() => {
   })
   // Material adds boxes around tables, and to each code block a navigation landmark for its button.
   const mend = () => {
-    const boxes = document.querySelectorAll(".heat-scroll, .formula, .md-typeset__scrollwrap")
+    const boxes = document.querySelectorAll(
+      ".heat-scroll, .formula, .md-typeset__scrollwrap, .jupyter-wrapper :is(pre, pre > code)")
     for (const box of boxes) sizes.observe(box)
     for (const nav of document.querySelectorAll(".md-code__nav")) nav.setAttribute("role", "none")
   }
