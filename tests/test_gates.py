@@ -100,7 +100,7 @@ def test_a_page_is_light(browser, home, name):
     page.goto(f"{home}/{name}.html", wait_until="networkidle")
     sizes = {
         url: len(gzip.compress(answer.body()))
-        for url, answer in loaded.items()
+        for url, answer in list(loaded.items())
         if answer.ok and url.startswith(home)
     }
     page.close()
