@@ -6,7 +6,7 @@ import pytest
 
 FIRST = {
     "mask wrong way round": "pytorch",
-    "nan": "questions",
+    "nan": "padding-mask",
     "scale": "scale",
     "why divide by sqrt d": "scale",
     "variance": "scale",
