@@ -17,12 +17,12 @@ _INK, _ACCENT, _MUTED = "#010101", "#020202", "#030303"
 _THEME = {_INK: "currentColor", _ACCENT: "var(--accent)", _MUTED: "var(--muted)"}
 
 # Lines differ in dashes and markers too, not in colour alone.
-_STYLES = (
+STYLES = (
     {"color": _INK, "linestyle": "-", "marker": "o"},
     {"color": _ACCENT, "linestyle": "--", "marker": "s"},
     {"color": _MUTED, "linestyle": ":", "marker": "^"},
 )
-_SETTINGS: dict[Any, object] = {
+SETTINGS: dict[Any, object] = {
     "axes.edgecolor": _MUTED,
     "axes.labelcolor": _INK,
     "axes.spines.right": False,
@@ -73,14 +73,14 @@ def curves(
 
 
 def _picture(lines: Mapping[str, Runs], x: str, y: str, first: int) -> str:
-    if not 1 <= len(lines) <= len(_STYLES):
+    if not 1 <= len(lines) <= len(STYLES):
         raise ValueError(
-            f"a panel takes 1 to {len(_STYLES)} lines, so that they can be told apart; "
+            f"a panel takes 1 to {len(STYLES)} lines, so that they can be told apart; "
             f"got {len(lines)} for {y!r}"
         )
     means = {name: _mean(runs, name) for name, runs in lines.items()}
     ends = "; ".join(f"{name} from {m[0]:.2f} to {m[-1]:.2f}" for name, m in means.items())
-    svg = _themed(_drawn(lines, means, x, y, first))
+    svg = themed(_drawn(lines, means, x, y, first))
     label = escape(f"{y} by {x}: {ends}")
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
@@ -102,10 +102,10 @@ def _drawn(
 
     # Ids are made from this, so they differ from picture to picture and not from run to run.
     salt = sha256(repr([lines, x, y, first]).encode()).hexdigest()
-    with matplotlib.rc_context({**_SETTINGS, "svg.hashsalt": salt}):
+    with matplotlib.rc_context({**SETTINGS, "svg.hashsalt": salt}):
         figure = Figure(figsize=(4.7, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        for (name, runs), style in zip(lines.items(), _STYLES, strict=False):
+        for (name, runs), style in zip(lines.items(), STYLES, strict=False):
             _line(axes, runs, means[name], first, name, style)
         axes.set(xlabel=x, ylabel=y)
         axes.locator_params(axis="x", integer=True)
@@ -125,7 +125,7 @@ def _line(
     axes.plot(steps, mean, label=name, markersize=4, clip_on=False, **style)
 
 
-def _themed(svg: str) -> str:
+def themed(svg: str) -> str:
     """Take out what belongs to a file of its own, and let the page's style sheet decide."""
     svg = _DROPPED.sub("", svg[svg.index("<svg") :])
     for colour, variable in _THEME.items():

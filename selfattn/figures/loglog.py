@@ -12,7 +12,7 @@ from math import log2
 from statistics import linear_regression
 from typing import Any
 
-from selfattn.figures.curves import _SETTINGS, _STYLES, _themed
+from selfattn.figures.curves import SETTINGS, STYLES, themed
 
 Lines = Mapping[str, Sequence[float]]
 """Values by the line's name, one for each step."""
@@ -49,8 +49,8 @@ def fitted(steps: Sequence[float], values: Sequence[float]) -> tuple[float, floa
 
 
 def _picture(lines: Lines, steps: Sequence[int], x: str, y: str) -> str:
-    if not 1 <= len(lines) <= len(_STYLES):
-        raise ValueError(f"a panel takes 1 to {len(_STYLES)} lines; got {len(lines)} for {y!r}")
+    if not 1 <= len(lines) <= len(STYLES):
+        raise ValueError(f"a panel takes 1 to {len(STYLES)} lines; got {len(lines)} for {y!r}")
     for name, values in lines.items():
         if len(values) != len(steps):
             raise ValueError(
@@ -59,7 +59,7 @@ def _picture(lines: Lines, steps: Sequence[int], x: str, y: str) -> str:
     fits = {name: fitted(steps, values) for name, values in lines.items()}
     slopes = "; ".join(f"{name}, slope {slope:.2f}" for name, (slope, _) in fits.items())
     label = escape(f"{y} by {x} on log axes: {slopes}")
-    svg = _themed(_drawn(lines, fits, steps, x, y))
+    svg = themed(_drawn(lines, fits, steps, x, y))
     return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
@@ -70,13 +70,13 @@ def _drawn(
     from matplotlib.figure import Figure
 
     salt = sha256(repr([lines, steps, x, y]).encode()).hexdigest()
-    settings: Any = {**_SETTINGS, "svg.hashsalt": salt}
+    settings: Any = {**SETTINGS, "svg.hashsalt": salt}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(4.7, 3.6), layout="constrained")
         axes = figure.add_subplot()
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
-        for (name, values), style in zip(lines.items(), _STYLES, strict=False):
+        for (name, values), style in zip(lines.items(), STYLES, strict=False):
             _line(axes, steps, values, fits[name], name, style)
         axes.set_xticks(steps, [f"{step:,}" for step in steps])
         axes.set(xlabel=x, ylabel=y)

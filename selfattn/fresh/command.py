@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,10 @@ def add_to(commands: Any) -> None:
     """Add the two commands to an argparse group of sub-commands."""
     check = commands.add_parser("check", help="run the scripts afresh and check outputs and prose")
     check.add_argument("--cached", action="store_true", help="take results from the cache")
-    check.set_defaults(run=_run(check_command))
+    check.set_defaults(run=reporting(check_command))
     update = commands.add_parser("update", help="record new outputs and rewrite their numbers")
     update.add_argument("--dry-run", action="store_true", help="show the changes and make none")
-    update.set_defaults(run=_run(update_command))
+    update.set_defaults(run=reporting(update_command))
     for command in (check, update):
         command.add_argument("paths", nargs="*", type=Path, help="pages and scripts; all if none")
         command.add_argument("--json", action="store_true", help="one JSON object instead of lines")
@@ -36,11 +36,12 @@ def add_to(commands: Any) -> None:
         )
 
 
-def _run(command: Any) -> Any:
+def reporting(command: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Let a command say in one line what it was asked for and does not have, with status 2."""
+
     def run(args: argparse.Namespace) -> int:
         try:
-            status: int = command(args)
-            return status
+            return command(args)
         except WrongUse as error:
             print(f"selfattn: {error}", file=sys.stderr)
             return 2

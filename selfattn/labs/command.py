@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from selfattn.fresh.command import WrongUse, reporting
 from selfattn.labs import check, running, starter
 from selfattn.labs.answers import RIGHT
 from selfattn.labs.catalog import LABS, Lab
@@ -32,42 +33,26 @@ UNSEEDED = (
 )
 
 
-class WrongUse(Exception):
-    """The command cannot do what it was asked for."""
-
-
 def add_to(commands: Any) -> None:
     """Add `lab` to an argparse group of sub-commands."""
     lab = commands.add_parser("lab", help="write the labs' exercises and have them checked")
     actions = lab.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="name the labs")
-    listing.set_defaults(run=_run(list_labs))
+    listing.set_defaults(run=reporting(list_labs))
     start = actions.add_parser("start", help="write a lab's starter file")
     start.add_argument("name", choices=LABS, help="the lab")
     start.add_argument("folder", nargs="?", type=Path, default=Path(), help="where; here if none")
-    start.set_defaults(run=_run(start_lab))
+    start.set_defaults(run=reporting(start_lab))
     checking = actions.add_parser("check", help="run your file and compare what it prints")
     checking.add_argument("file", type=Path, help="your file")
     checking.add_argument("--lab", choices=LABS, help="the lab, if the file's name does not say it")
     checking.add_argument(
         "--timeout", type=_seconds, default=SECONDS, metavar="SECONDS", help="default: %(default)g"
     )
-    checking.set_defaults(run=_run(check_file))
+    checking.set_defaults(run=reporting(check_file))
     solution = actions.add_parser("solution", help="print a lab's solution")
     solution.add_argument("name", choices=LABS, help="the lab")
-    solution.set_defaults(run=_run(print_solution))
-
-
-def _run(command: Any) -> Any:
-    def run(args: argparse.Namespace) -> int:
-        try:
-            status: int = command(args)
-            return status
-        except WrongUse as error:
-            print(f"selfattn lab: {error}", file=sys.stderr)
-            return 2
-
-    return run
+    solution.set_defaults(run=reporting(print_solution))
 
 
 def list_labs(args: argparse.Namespace) -> int:
