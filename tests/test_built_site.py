@@ -72,7 +72,7 @@ def test_nothing_is_loaded_from_another_host(html):
 
 
 def test_no_style_or_script_of_ours_names_another_host(built_site):
-    for path in [*built_site.rglob("*.css"), *built_site.glob("assets/javascripts/lesson.js")]:
+    for path in [*built_site.rglob("*.css"), *built_site.glob("assets/javascripts/site.js")]:
         text = re.sub(r"/\*.*?\*/", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)]*", text), path
 
