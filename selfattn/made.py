@@ -55,7 +55,7 @@ def linked(html: str, codes: dict[str, str]) -> str:
         if name not in made or name in spoken:
             return found[0]
         used.add(made[name])
-        return f'<a class="made" href="#{_id(*made[name])}">{found[0]}</a>'
+        return f'<a class="made" href="#{_id(*made[name])}" title="where it is made">{found[0]}</a>'
 
     html = _PIECE.sub(link, html)
     for block, line in sorted(used):

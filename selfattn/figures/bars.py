@@ -12,7 +12,13 @@ from selfattn.figures.heatmap import HIDDEN
 
 
 def bars(
-    values: Any, *, labels: Sequence[str], head: str, digits: int = 4, most: float = 1.0
+    values: Any,
+    *,
+    labels: Sequence[str],
+    head: str,
+    name: str = "",
+    digits: int = 4,
+    most: float = 1.0,
 ) -> str:
     """Draw a table with a row for each label: its number, and a bar.
 
@@ -20,6 +26,8 @@ def bars(
         values: `[labels]`, none negative; anything with `.tolist()`, or a sequence.
         labels: the row headers.
         head: what the numbers are: the heading of their column.
+        name: the table's name for screen readers, where the heading alone does not tell it from
+            its neighbours.
         digits: decimals shown.
         most: the value whose bar is full.
 
@@ -31,8 +39,9 @@ def bars(
         for label, value in zip(labels, vector(values, len(labels), "values"), strict=True)
     )
     return (
-        f'<table class="bars">\n<thead><tr><td></td><th scope="col">{escape(head)}</th></tr>'
-        f"</thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n"
+        f'<table class="bars" aria-label="{escape(name or head)}">\n'
+        f'<thead><tr><td></td><th scope="col">{escape(head)}</th></tr></thead>\n'
+        f"<tbody>\n{rows}\n</tbody>\n</table>\n"
     )
 
 
@@ -51,7 +60,10 @@ def strip(values: Any, *, head: str, most: float = 1.0) -> str:
         f'<li style="--w:{share(value, most):.3g}">{HIDDEN.format(number(value, 4))}</li>'
         for value in vector(values, None, "values")
     )
-    return f'<p class="head">{escape(head)}</p>\n<ol class="strip">{items}</ol>\n'
+    return (
+        f'<p class="head">{escape(head)}</p>\n'
+        f'<ol class="strip" aria-label="{escape(head)}">{items}</ol>\n'
+    )
 
 
 def number(value: float, digits: int) -> str:

@@ -40,8 +40,9 @@ def figure(head: Sequence[str], rows: Mapping[str, Sequence[str]], caption: str)
     )
     return (
         '<figure class="faults">\n'
-        f'<div class="faults-scroll" role="group" aria-label="{escape(caption)}" tabindex="0">\n'
-        f'<table class="faults">\n<thead><tr>{columns}</tr></thead>\n<tbody>\n{body}\n</tbody>\n'
+        '<div class="faults-scroll" tabindex="0">\n'
+        f'<table class="faults" aria-label="{escape(caption)}">\n'
+        f"<thead><tr>{columns}</tr></thead>\n<tbody>\n{body}\n</tbody>\n"
         f"</table>\n</div>\n<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
     )
 

@@ -65,7 +65,7 @@ def grid(
 ) -> str:
     """Draw the table of a heatmap alone, in a box that scrolls: a part of a larger figure.
 
-    Takes and raises what `heatmap` does, but for `label`, the name of the box for screen readers,
+    Takes and raises what `heatmap` does, but for `label`, the table's name for screen readers,
     and `current`, the row that is marked.
     """
     rows = table_of(weights, len(queries), len(keys), "weights")
@@ -81,9 +81,10 @@ def grid(
         for i, (query, row, blocked) in enumerate(zip(queries, rows, hidden, strict=True))
     )
     return (
-        f'<div class="heat-scroll" role="group" aria-label="{escape(label)}" tabindex="0">\n'
-        '<table class="heatmap">\n'
-        '<thead><tr><td><span class="k">keys</span> <span class="q">queries</span></td>'
+        '<div class="heat-scroll" tabindex="0">\n'
+        f'<table class="heatmap" aria-label="{escape(label)}">\n'
+        f'<thead><tr><td><span class="k">{HIDDEN.format("columns: ")}keys</span> '
+        f'<span class="q">{HIDDEN.format("rows: ")}queries</span></td>'
         f"{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
     )
 

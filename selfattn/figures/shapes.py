@@ -50,15 +50,16 @@ def calculator(scores: Shape, mask: Shape) -> str:
     """
     fields = "".join(
         f'<label>{name} <input type="text" value="{_words(shape)}" maxlength="60" '
-        'autocomplete="off" spellcheck="false"></label>\n'
+        'aria-describedby="shape-form" autocomplete="off" spellcheck="false"></label>\n'
         for name, shape in (("Scores", scores), ("Mask", mask))
     )
     label = "Shapes lined up"
     rows = "".join(f'<tr><th scope="row">{row}</th></tr>\n' for row in ROWS)
     return (
         '<section class="calculator" aria-label="Shape calculator" data-search-exclude hidden>\n'
-        f"{fields}<output></output>\n"
-        f'<div class="heat-scroll" role="group" aria-label="{label}">\n'
+        f'{fields}<p class="sr" id="shape-form">Sizes with commas between, such as 32, 1, 48.</p>\n'
+        '<output aria-live="off"></output>\n<p class="sr" role="status"></p>\n'
+        '<div class="heat-scroll">\n'
         f'<table class="shapes" aria-label="{label}">\n<thead><tr><td></td></tr></thead>\n'
         f"<tbody>\n{rows}</tbody>\n</table>\n"
         "</div>\n</section>\n"

@@ -47,7 +47,8 @@ def average(
         for label, w, m, row in zip(labels, shares, hidden, rows, strict=True)
     )
     return (
-        f'<table class="sum{role}">\n<thead><tr><td></td><th scope="col">weight'
+        f'<table class="sum{role}" aria-label="weights, {escape(what)}s and their average">\n'
+        '<thead><tr><td></td><th scope="col">weight'
         f'</th><th scope="col" colspan="{len(out)}"><span>{escape(what)}</span></th></tr></thead>\n'
         f'<tbody>\n{body}\n</tbody>\n<tfoot><tr><th scope="row">average</th><td></td>'
         f"{_cells(out, most)}</tr></tfoot>\n</table>\n"
@@ -81,7 +82,8 @@ def products(q: Any, k: Any, terms: Any, total: float, *, most: float) -> str:
         for name, role, entries in lines
     )
     return (
-        f'<table class="sum products">\n<thead><tr><td></td>{columns}<th scope="col">sum</th>'
+        f'<table class="sum products" aria-label="the products of one score">\n'
+        f'<thead><tr><td></td>{columns}<th scope="col">sum</th>'
         f"</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
     )
 

@@ -60,8 +60,11 @@ document$.subscribe(() => {
     history.replaceState(null, "", location.href.split("#")[0] + link(values()))
   })
 
+  // Said once the reader rests: what was done by hand, and what came of it.
+  let done = ""
   const announce = later(800, () => {
-    part("status").textContent = part("summary").textContent
+    part("status").textContent = done + part("summary").textContent
+    done = ""
   })
 
   function later(milliseconds, act) {
@@ -120,8 +123,9 @@ document$.subscribe(() => {
     const blocked = step === "masked" || step === "weights" ? here.blocked : []
     const [low, high] = range(step, rows, blocked)
     const corner = make("td", {},
-      make("span", { className: step === "output" ? "v" : "k" }, step === "output" ? "entries" : "keys"),
-      " ", make("span", { className: "q" }, "queries"))
+      make("span", { className: step === "output" ? "v" : "k" },
+        hidden("columns: "), step === "output" ? "entries" : "keys"),
+      " ", make("span", { className: "q" }, hidden("rows: "), "queries"))
     const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
     const body = rows.map((row, i) =>
       make("tr", {}, header("row", labels[i]),
@@ -139,9 +143,8 @@ document$.subscribe(() => {
     figure.classList.toggle("compact", wide && !form.elements.numbers.checked)
     figure.classList.toggle("dense", here.ids.length > room)
     const caption = captions[step](here) + (step === "weights" ? "" : legend)
-    const box = figure.querySelector(".heat-scroll")
-    box.setAttribute("aria-label", caption)
-    box.replaceChildren(table)
+    table.ariaLabel = caption
+    figure.querySelector(".heat-scroll").replaceChildren(table)
     figure.querySelector("figcaption").textContent = caption
   }
 
@@ -150,7 +153,8 @@ document$.subscribe(() => {
     const { UNK } = playgroundModel
     const row = (name, cells) => make("tr", {}, make("th", { scope: "row" }, name), ...cells)
     const buttons = tokens.map((token, place) => {
-      const button = make("button", { type: "button", title: `Move ${token} to the left` }, token)
+      const title = `Exchange ${token} with ${tokens.at(place - 1)}`
+      const button = make("button", { type: "button", title }, token)
       button.addEventListener("click", () => move(place))
       return make("th", { scope: "col" }, button)
     })
@@ -168,7 +172,9 @@ document$.subscribe(() => {
     const moved = [...order]
     ;[moved[place], moved[to]] = [moved[to], moved[place]]
     reorder(moved)
-    part("tokens").querySelectorAll("button")[to].focus()
+    const button = part("tokens").querySelectorAll("button")[to]
+    button.focus()
+    done = `${button.textContent} is now ${to + 1} of ${order.length}. `
   }
 
   let order = [] // as shown: the typed place of the token at each place
@@ -235,24 +241,28 @@ document$.subscribe(() => {
       order = found.here.order
       showTokens(found.here, found.moved)
       showSwitches(found.switches, now, found.here.pads)
+    } else {
+      for (const one of form.querySelectorAll(".switches span[data-part]")) one.textContent = ""
     }
     const room = part("result").clientWidth / 14 // for words that stand upright, side by side
     for (const step of STEPS) showStep(step, found.here, room)
     part("numbers").hidden = empty || found.here.ids.length <= WIDE
     part("link").href = link(now) || "#"
-    announce()
   }
 
   // What the reader did, other than following a link, goes into the address.
   const change = () => {
     update()
+    announce()
     writeLink()
   }
 
   // Events -----------------------------------------------------------------------------------
 
   form.addEventListener("input", (event) => {
-    if (event.target.name === "text") form.elements.order.value = ""
+    const { name, value } = event.target
+    if (name === "text") form.elements.order.value = ""
+    if (name === "show") done = `Shown: ${value}. `
     change()
   })
   form.addEventListener("submit", (event) => event.preventDefault())
@@ -282,6 +292,7 @@ document$.subscribe(() => {
     if (location.hash === "" || Object.keys(initial).some((name) => asked().has(name))) {
       readLink()
       update()
+      announce()
     }
   })
 

@@ -40,6 +40,8 @@ document$.subscribe(() => {
   if (!calculator) return
   const inputs = [...calculator.querySelectorAll("input")]
   const says = calculator.querySelector("output")
+  const status = calculator.querySelector("[role=status]")
+  let timer
   const table = calculator.querySelector("table")
   const fill = (row, texts, places) => {
     const made = texts.map((textContent, i) => {
@@ -64,7 +66,12 @@ document$.subscribe(() => {
     fill(table.rows[0], result.map((_, i) => `−${size - i}`), [])
     ;[...shapes.map(padded), out].forEach((texts, i) => fill(table.rows[i + 1], texts, places))
   }
-  calculator.addEventListener("input", draw)
+  calculator.addEventListener("input", () => {
+    draw()
+    // Read aloud once the typing rests.
+    clearTimeout(timer)
+    timer = setTimeout(() => { status.textContent = says.textContent }, 800)
+  })
   calculator.hidden = false
   draw()
 })
