@@ -29,8 +29,11 @@ class FormulaError(SuperFencesException, InlineHiliteException, BuildError):  # 
 def display(
     source: str, language: str, css_class: str, options: object, md: object, **kwargs: Any
 ) -> str:
-    """Format a fence: a block of its own, which scrolls when the screen is narrow."""
-    math = mathml(source, display="block")
+    r"""Format a fence: a block of its own, whose parts around a \qquad may stand below each other.
+
+    What is wider than the screen all the same scrolls.
+    """
+    math = "".join(mathml(part, display="block") for part in source.split(r"\qquad"))
     return f'<div class="{css_class}" role="group" aria-label="Formula" tabindex="0">{math}</div>'
 
 

@@ -47,6 +47,13 @@ def test_a_page_gets_a_block_and_a_span():
     assert "\\" not in html
 
 
+def test_parts_of_a_block_may_stand_below_each_other():
+    html = render("```math\na = b, \\qquad c = d\n```\n")
+    assert html.count('<math display="block">') == 2
+    assert html.count('<div class="formula"') == 1
+    assert "mspace" not in html
+
+
 def test_query_key_and_value_have_their_classes():
     tree = ElementTree.fromstring(mathml(r"\q{Q}\k{K}^\top\v{V}_j"))
     coloured = {row.get("class"): "".join(row.itertext()) for row in tree.iter("mrow")}

@@ -54,10 +54,10 @@ def test_rows_are_queries_and_columns_are_keys():
     assert {th.get("scope") for th in columns} == {"col"}
 
 
-def test_caption_names_the_scroll_box():
+def test_caption_names_the_table():
     figure = parse(draw(caption="Each row sums to 1 & more."))
     assert words(figure.find("figcaption")) == "Each row sums to 1 & more."
-    assert figure.find("div").get("aria-label") == "Each row sums to 1 & more."
+    assert figure.find("div/table").get("aria-label") == "Each row sums to 1 & more."
     assert figure.find("div").get("tabindex") == "0"
 
 

@@ -46,6 +46,43 @@ def sections(name):
     return len(re.findall(r"^```python exec=", text, flags=re.MULTILINE))
 
 
+def test_numbers_that_an_output_printed_are_hidden_as_long_as_it_is(tab):
+    """Else the sentence below a folded output would tell what is in it."""
+    quoted = tab.page.locator("data[title$='printed by average, section wrong-dimension']")
+    texts = quoted.all_text_contents()
+    assert "0.5581" in texts
+    tab.page.get_by_label(SWITCH).check()
+    assert set(quoted.all_text_contents()) == {"…"}
+    tab.page.locator("#out-average-scores summary").click()
+    assert set(quoted.all_text_contents()) == {"…"}
+    tab.page.locator("#out-average-wrong-dimension summary").click()
+    tab.page.wait_for_function(
+        """() => document.querySelector("data[title$=', section wrong-dimension']")
+            .textContent !== '…'"""
+    )
+    assert quoted.all_text_contents() == texts
+    tab.page.get_by_label(SWITCH).uncheck()
+    assert tab.page.locator("data", has_text="…").count() == 0
+
+
+def test_a_number_from_a_check_is_hidden_with_the_picture_that_it_checks(tab):
+    quoted = tab.page.locator("data[title$=', section figure-check']").first
+    text = quoted.text_content()
+    tab.page.get_by_label(SWITCH).check()
+    assert quoted.text_content() == "…"
+    tab.page.locator("[id$='-figure'] > .output > summary").last.click()
+    tab.page.wait_for_function("(t) => document.body.textContent.includes(t)", arg=text)
+
+
+def test_paper_hides_no_number(tab):
+    tab.page.get_by_label(SWITCH).check()
+    assert tab.page.locator("data", has_text="…").count() > 0
+    tab.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.page.locator("data", has_text="…").count() == 0
+    tab.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.page.locator("data", has_text="…").count() > 0
+
+
 def test_it_folds_every_output_until_the_reader_opens_it(tab):
     count = sections("average")
     assert shown(tab) == (count, count)
