@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from selfattn.probes.faulty_functions import FUNCTION_FAULTS, attend
 from torch import nn
 
 from selfattn.probes import probe, probe_attention
 from selfattn.probes.faulty import FAULTS
-from selfattn.probes.faulty_functions import FUNCTION_FAULTS, attend
 from selfattn.probes.gallery import claims_of_fault
 from selfattn.probes.sound import SOUND
 
