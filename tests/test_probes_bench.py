@@ -11,8 +11,10 @@ from selfattn.probes.faulty.padding_masks import NoMask
 from selfattn.probes.functions.faulty import FUNCTION_FAULTS
 from selfattn.probes.sound import SOUND, Attention
 from tools import probes_bench, probes_peers
-from tools.probes_bench import OURS, Job, Outcome, jobs, outcome, planned
-from tools.probes_peers import PEERS, Attempts, InOne, Kept, Peer, Tokens, failed_checks, missing
+from tools.probes_bench import OURS, Job, jobs, outcome, planned
+from tools.probes_outcome import Outcome
+from tools.probes_peer_inputs import InOne, Kept, Tokens
+from tools.probes_peers import PEERS, Attempts, Peer, failed_checks, missing
 from tools.probes_tables import tell
 
 PYTORCHS = 3

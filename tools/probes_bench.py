@@ -31,6 +31,7 @@ from selfattn.probes.functions.faulty import FUNCTION_FAULTS, FunctionFault, att
 from selfattn.probes.gallery import claims_of_fault
 from selfattn.probes.report import Report
 from selfattn.probes.sound import SOUND, Sample
+from tools.probes_outcome import Outcome
 from tools.probes_peers import PEERS, Peer, failed_checks, missing
 from tools.probes_pytorch import PYTORCH
 from tools.probes_tables import tell
@@ -40,38 +41,6 @@ PEER_SEEDS = 3
 OURS = "selfattn"
 BUDGET = 300.0
 """Seconds for one layer, so that a busy machine is no reason for a fault that is not found."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a checker said of one layer, with one seed, in one dtype.
-
-    Attributes:
-        by: the checker, ours or a peer.
-        kind: "fault", "right" or "PyTorch".
-        found: the probes, or a peer's checks, that call it faulty.
-        expected: those that must, for ours.
-        error: why it could not be judged.
-        seconds: of one core.
-    """
-
-    by: str
-    kind: str
-    name: str
-    dtype: str
-    seed: int
-    found: tuple[str, ...]
-    expected: tuple[str, ...] = ()
-    error: str = ""
-    seconds: float = 0.0
-
-    @property
-    def good(self) -> bool:
-        if self.error:
-            return False
-        if self.kind == "fault":
-            return set(self.expected) <= set(self.found)
-        return set(self.expected) == set(self.found)
 
 
 @dataclass(frozen=True)

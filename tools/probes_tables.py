@@ -2,24 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from selfattn.probes.unseen import UNSEEN
+from tools.probes_outcome import Outcome
 from tools.probes_pytorch import PYTORCH
-
-
-class Outcome(Protocol):
-    """What the tables need of one; see `tools.probes_bench`."""
-
-    by: str
-    kind: str
-    name: str
-    dtype: str
-    seed: int
-    found: tuple[str, ...]
-    error: str
-    seconds: float
-    good: bool
 
 
 def tell(ours: Sequence[Outcome], peers: Sequence[Outcome], absent: dict[str, str]) -> None:
