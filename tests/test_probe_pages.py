@@ -7,7 +7,7 @@ import pytest
 
 from selfattn.figures.faults import SECTIONS, cell, faults_by_probes
 from selfattn.probes.faulty import FAULTS
-from selfattn.probes.functions import PROBES
+from selfattn.probes.functions.run import PROBES
 from selfattn.probes.report import Finding
 from selfattn.probes.run import catalog
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 LIST = (DOCS / "probe-list.md").read_text(encoding="utf-8")
 GALLERY = (DOCS / "fault-gallery.md").read_text(encoding="utf-8")
+BY_NAME = {one.name: one for one in PROBES}
 SCRIPTS = [*(ROOT / "snippets").glob("fault-gallery*.md")]
 
 NO_PROBE = {
@@ -54,15 +55,15 @@ def sections() -> dict[str, str]:
 def test_every_probe_has_one_section_and_no_section_is_of_none() -> None:
     headings = re.findall(r"^### (.+)$", LIST, flags=re.MULTILINE)
     assert len(headings) == len(set(headings))
-    assert set(headings) == {*catalog(), *PROBES}
+    assert set(headings) == {*catalog(), *BY_NAME}
 
 
-@pytest.mark.parametrize("name", [*catalog(), *(set(PROBES) - set(catalog()))])
+@pytest.mark.parametrize("name", [*catalog(), *(BY_NAME.keys() - catalog().keys())])
 def test_a_section_says_all_that_there_is_to_say(name: str) -> None:
     text = sections()[name]
     for part in ("**Changes**", "**Finds**", "**Cannot**", "**Tolerance:**", "Lesson: ["):
         assert part in text
-    pages = {catalog()[name].page} if name in catalog() else {PROBES[name][3]}
+    pages = {catalog()[name].page} if name in catalog() else {BY_NAME[name].page}
     assert re.findall(r"Lesson: \[[^]]+\]\(([\w-]+)\.md\)", text) == [*pages]
     assert all((DOCS / f"{page}.md").exists() for page in pages)
 

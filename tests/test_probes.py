@@ -16,7 +16,10 @@ from torch import nn
 from selfattn.probes import ClaimError, ProbeError, assert_sound, effective_mask, probe
 from selfattn.probes.catalog import CATALOG
 from selfattn.probes.claims import claims_of
-from selfattn.probes.faulty import FAULTS, DropoutInEval, NoMask, NoTriangle
+from selfattn.probes.faulty import FAULTS
+from selfattn.probes.faulty.modes import DropoutInEval
+from selfattn.probes.faulty.padding_masks import NoMask
+from selfattn.probes.faulty.triangles import NoTriangle
 from selfattn.probes.gallery import claims_of_fault, table
 from selfattn.probes.padding import pad_content
 from selfattn.probes.report import VERDICTS
@@ -260,7 +263,7 @@ def test_the_error_ends_with_the_layers_own_traceback() -> None:
     text = str(caught.value)
     assert "KeyError: 'no such luck', for x [5, 7, 24]" in text
     assert text.rstrip().endswith("KeyError: 'no such luck'")
-    assert "subject.py" not in text
+    assert "selfattn/probes" not in text
 
 
 def test_compiled_and_scripted_layers() -> None:
@@ -351,7 +354,7 @@ def test_the_assertion() -> None:
 def test_the_fixture(tmp_path) -> None:
     file = tmp_path / "test_layer.py"
     file.write_text(
-        "from selfattn.probes.faulty import NoMask\n"
+        "from selfattn.probes.faulty.padding_masks import NoMask\n"
         "def test_it(assert_sound):\n"
         "    assert_sound(NoMask(), only=['pad-content'])\n"
     )

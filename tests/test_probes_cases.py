@@ -11,18 +11,20 @@ import torch.nn.functional as F
 from torch import nn
 
 from selfattn.probes import probe, probe_attention
-from selfattn.probes.faulty import (
-    FAULTS,
+from selfattn.probes.faulty import FAULTS
+from selfattn.probes.faulty.axes import MergedWithoutTranspose
+from selfattn.probes.faulty.modes import PooledOverPads
+from selfattn.probes.faulty.padding_masks import (
     KeepAsNumbers,
     MaskAsTriangle,
     MaskTiledByHead,
     NumbersAdded,
-    PooledOverPads,
-    SoftmaxOverHeadsAndKeys,
-    SoftmaxOverQueries,
-    TriangleOnDiagonal,
 )
+from selfattn.probes.faulty.softmax import SoftmaxOverHeadsAndKeys, SoftmaxOverQueries
+from selfattn.probes.faulty.triangles import TriangleOnDiagonal
+from selfattn.probes.functions.run import PROBES
 from selfattn.probes.sound import Attention, Block, Learned, Residual
+from selfattn.probes.unseen import UNSEEN
 
 BY_NAME = {fault.what: fault for fault in FAULTS}
 
@@ -168,20 +170,6 @@ def test_the_score_at_which_a_fill_leaks() -> None:
     assert float(least) < -9_000
 
 
-def test_transformers_27114_two_finite_fills_add_up_in_padded_rows_alone() -> None:
-    class TwoFills(Attention):
-        def hide(self, scores, hidden):
-            least = torch.finfo(scores.dtype).min
-            causal = torch.ones_like(hidden).triu(1)
-            return scores + hidden * least + causal * least, hidden & False
-
-        def softmax(self, scores, empty):
-            return scores.softmax(-1)
-
-    # Its wrong rows are those of pads before the first token, whose outputs nobody may judge.
-    assert probe(TwoFills(causal=True), causal=True).ok
-
-
 # The mask's axis, order and shape
 
 
@@ -217,8 +205,6 @@ def test_detr_247_heads_and_keys_together_are_seen_at_length_one_only() -> None:
 
 
 def test_labml_146_without_a_mask_needs_q_k_and_v() -> None:
-    assert probe(SoftmaxOverQueries(), mask=False).ok
-
     def over_queries(q, k, v, blocked):
         return (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-2) @ v
 
@@ -260,15 +246,12 @@ def test_the_scale_from_outside() -> None:
     wrong = report("no scale")["scale"]
     assert wrong.verdict == "fault"
     assert wrong.moved < 0.7 < 0.95 < right.moved
-    # One whose divisor is the root of all heads' width is level too: no black box sees that.
 
 
 # Heads
 
 
 def test_transformer_from_scratch_6_is_invisible_with_one_head() -> None:
-    from selfattn.probes.faulty import MergedWithoutTranspose
-
     assert probe(MergedWithoutTranspose(heads=1), only=["order", "pad-content"]).ok
 
 
@@ -357,3 +340,70 @@ def test_pytorch_86120_padded_rows_differ_and_real_rows_agree() -> None:
     assert probe(call, only=["modes", "pad-content"]).ok  # padded rows are nobody's business
     pooled = probe(PooledOverPads(), only=["modes", "pad-content"])
     assert {fault.name for fault in pooled.faults} == {"modes", "pad-content"}
+
+
+# What no black box can see
+
+
+class RootOfAllHeads(Attention):
+    def scores(self, q, k):
+        return q @ k.transpose(-2, -1) / math.sqrt(self.dim * self.heads)
+
+
+class KeyHeadsTiled(Attention):
+    def share(self, part):
+        return part.repeat(1, self.heads // part.shape[1], 1, 1)
+
+
+class FiniteFill(Attention):
+    """A row in which every key is hidden averages all values."""
+
+    def hide(self, scores, hidden):
+        return scores + hidden * torch.finfo(scores.dtype).min, torch.zeros_like(hidden[..., :1])
+
+
+class TwoFills(Attention):
+    """As in transformers 27114: minus infinity where both hide, finite where one does."""
+
+    def hide(self, scores, hidden):
+        least = torch.finfo(scores.dtype).min
+        causal = torch.ones_like(hidden).triu(1)
+        return scores + hidden * least + causal * least, hidden & False
+
+    def softmax(self, scores, empty):
+        return scores.softmax(-1)
+
+
+class PadsDifferByMode(Attention):
+    def forward(self, x, blocked=None):
+        out = super().forward(x, blocked)
+        if blocked is None or torch.is_grad_enabled():
+            return out
+        return out.masked_fill(blocked[..., None], 0)
+
+
+UNSEEN_LAYERS = {
+    "softmax over the queries, without a mask": (SoftmaxOverQueries, {"mask": False}),
+    "a scale under the root of all heads' width": (RootOfAllHeads, {"factory": RootOfAllHeads}),
+    "key heads tiled, not repeated": (lambda: KeyHeadsTiled(heads=6, key_heads=2), {"heads": 6}),
+    "a row without a key that averages all values": (FiniteFill, {}),
+    "two finite fills added": (lambda: TwoFills(causal=True), {"causal": True}),
+    "padded rows that differ between modes": (PadsDifferByMode, {}),
+    "a softmax over heads and keys, inside a block": (
+        lambda: Block(SoftmaxOverHeadsAndKeys()),
+        {"mask": False},
+    ),
+}
+
+
+@pytest.mark.parametrize("unseen", UNSEEN, ids=lambda unseen: unseen.what)
+def test_what_no_black_box_can_see_is_not_seen(unseen) -> None:
+    make, claims = UNSEEN_LAYERS[unseen.what]
+    report = probe(make(), **claims)
+    assert report.ok, str(report)
+
+
+def test_every_layer_that_is_not_seen_is_in_the_list() -> None:
+    assert set(UNSEEN_LAYERS) == {unseen.what for unseen in UNSEEN}
+    known = {one.name for one in PROBES}
+    assert {unseen.with_qkv for unseen in UNSEEN} <= known | {""}

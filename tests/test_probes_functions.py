@@ -17,7 +17,7 @@ from selfattn.cli import main
 from selfattn.probes import ClaimError, ProbeError, probe, probe_attention
 from selfattn.probes import child as probe_child
 from selfattn.probes import command as probe_command
-from selfattn.probes.faulty_functions import FUNCTION_FAULTS, attend
+from selfattn.probes.functions.faulty import FUNCTION_FAULTS, attend
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -100,7 +100,7 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "mylayers.py"
     file.write_text(
         "import os, time\n"
-        "from selfattn.probes.faulty import NoMask\n"
+        "from selfattn.probes.faulty.padding_masks import NoMask\n"
         "from selfattn.probes.sound import Attention\n"
         "print('importing')\n"
         "def good(width): return Attention(width)\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from selfattn.probes.effective import effective_mask
-    from selfattn.probes.functions import probe_attention
+    from selfattn.probes.functions.run import probe_attention
     from selfattn.probes.report import ClaimError, Finding, ProbeError, Report
     from selfattn.probes.run import assert_sound, probe
 
@@ -25,7 +25,7 @@ _HOMES = {
     "assert_sound": "run",
     "effective_mask": "effective",
     "probe": "run",
-    "probe_attention": "functions",
+    "probe_attention": "functions.run",
 }
 
 __all__ = [

@@ -1,23 +1,23 @@
 """Time for a layer that may never come back.
 
-A call is stopped in one of two ways. In the main thread a timer signal raises an exception in the
-midst of it: that ends Python loops, sleeps and waits. Elsewhere, and where there are no signals,
-the call runs in a thread of its own, which is given up. A call that is stuck inside compiled code
-in the main thread answers no signal; `selfattn probe` runs in a process of its own for that.
+The budget counts the seconds in which a layer could run: those in which it waited for a processor
+that others had are not its own, within limits. So a busy machine leaves the verdicts as they are.
 """
 
-import signal
-import threading
 import time
 from collections.abc import Callable
-from types import FrameType
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TypeVar
+
+from selfattn.probes.stopping import TimeUp, call_within
 
 T = TypeVar("T")
 
+PATIENCE = 2.0
+"""How many times its seconds a budget lasts at most on the wall clock, on a starved machine."""
 
-class TimeUp(BaseException):
-    """Raised in the midst of a call; no Exception, so that a layer does not catch it."""
+_WAITED = Path("/proc/self/schedstat")
+"""Linux tells here for how many nanoseconds the main thread ran, and waited for a processor."""
 
 
 class Budget:
@@ -29,80 +29,48 @@ class Budget:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.started = time.perf_counter()
-        self.slowest, self.calls = 0.0, 0
+        self._started, self._waited = time.perf_counter(), waited()
+        self._slowest, self._calls = 0.0, 0
+
+    @property
+    def wall(self) -> float:
+        """The seconds since the start."""
+        return time.perf_counter() - self._started
 
     @property
     def spent(self) -> float:
-        return time.perf_counter() - self.started
+        """The same without those spent in waiting for a processor, as far as patience goes."""
+        return max(self.wall - (waited() - self._waited), self.wall / PATIENCE)
 
     @property
     def left(self) -> float:
         return self.seconds - self.spent
 
+    @property
+    def limit(self) -> float:
+        """The seconds on the wall clock that the next call may take."""
+        limit = min(self.left, self.seconds / 3)
+        return limit if self._calls < 10 else min(limit, max(5.0, 100 * self._slowest))
+
     def call(self, function: Callable[[], T]) -> T:
         """Call a function.
 
         Raises:
-            TimeUp: it took longer than that.
+            TimeUp: it took longer than `limit`.
         """
         limit = self.limit
         if limit <= 0:
             raise TimeUp
         started = time.perf_counter()
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and hasattr(signal, "setitimer"):
-            result = _with_signal(function, limit)
-        else:
-            result = _in_thread(function, limit)
-        self.slowest = max(self.slowest, time.perf_counter() - started)
-        self.calls += 1
+        result = call_within(function, limit)
+        self._slowest = max(self._slowest, time.perf_counter() - started)
+        self._calls += 1
         return result
 
-    @property
-    def limit(self) -> float:
-        """The seconds that the next call may take."""
-        limit = min(self.left, self.seconds / 3)
-        return limit if self.calls < 10 else min(limit, max(5.0, 100 * self.slowest))
 
-
-def _with_signal(function: Callable[[], T], limit: float) -> T:
-    armed = True
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if armed:
-            raise TimeUp
-
-    before = signal.signal(signal.SIGALRM, stop)
-    started = time.monotonic()
-    # Again and again, should the layer swallow the exception.
-    theirs = signal.setitimer(signal.ITIMER_REAL, limit, 0.5)
+def waited() -> float:
+    """Give the seconds for which this process waited for a processor; 0 where nothing tells."""
     try:
-        return function()
-    finally:
-        armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
-        if theirs[0]:
-            rest = max(0.001, theirs[0] - (time.monotonic() - started))
-            signal.setitimer(signal.ITIMER_REAL, rest, theirs[1])
-
-
-def _in_thread(function: Callable[[], T], limit: float) -> T:
-    result: dict[str, Any] = {}
-
-    def target() -> None:
-        try:
-            result["value"] = function()
-        except BaseException as error:
-            result["error"] = error
-
-    thread = threading.Thread(target=target, daemon=True, name="selfattn-probe")
-    thread.start()
-    thread.join(limit)
-    if thread.is_alive():
-        raise TimeUp
-    if "error" in result:
-        raise result["error"]
-    value: T = result["value"]
-    return value
+        return int(_WAITED.read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

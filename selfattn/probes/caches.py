@@ -7,7 +7,10 @@ from torch import Tensor
 
 from selfattn.probes.calling import first_tensor
 from selfattn.probes.catalog import probe
-from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement
+from selfattn.probes.subject import Subject
 
 
 @probe(
@@ -28,7 +31,7 @@ def cache(subject: Subject) -> Iterator[Movement]:
     try:
         base = subject.run(x)
     except LayerFailed as failure:
-        yield Movement("at once", failed=str(failure), shape=failure.shape)
+        yield Movement("at once", failed=str(failure))
         return
     for grad in (False, True):
         for name, sizes in _chunkings(subject.seq).items():
@@ -36,7 +39,7 @@ def cache(subject: Subject) -> Iterator[Movement]:
             try:
                 out = _decode(subject, x, sizes, form)
             except LayerFailed as failure:
-                yield Movement(name, failed=str(failure), shape=failure.shape)
+                yield Movement(name, failed=str(failure))
                 continue
             yield subject.still(f"chunks: {name}", base, out, None, form)
 
@@ -69,7 +72,4 @@ def _decode(subject: Subject, x: Tensor, sizes: list[int], form: Form) -> Tensor
         return torch.cat(outputs, dim=1)
 
     out = subject.call(decode, form, x)
-    return subject._checked(out, x).detach().to("cpu", torch.float64)
-
-
-__all__ = ["PLAIN", "cache"]
+    return subject.checked(out, x)

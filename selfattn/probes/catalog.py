@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from selfattn.probes.budget import TimeUp
 from selfattn.probes.claims import Claims, claims_of
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.movement import Movement
 from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE, OK, Finding
-from selfattn.probes.subject import LayerFailed, Movement, Subject
+from selfattn.probes.stopping import TimeUp
+from selfattn.probes.subject import Subject
 
 Measure = Callable[[Subject], Iterable[Movement]]
 

@@ -6,7 +6,10 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.catalog import probe
-from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import PLAIN, Form
+from selfattn.probes.movement import Movement
+from selfattn.probes.subject import Subject
 
 LONG = (17, 37)
 """Further lengths, for leaks by blocks that a short sequence does not fill."""
@@ -28,9 +31,8 @@ def later_tokens(subject: Subject) -> Iterator[Movement]:
     """Change one token at a time; all rows before it must stay."""
     generator = subject.generator("later-tokens")
     x = subject.draw(generator, subject.batch, subject.seq)
-    for form in subject.forms:
-        for name, blocked in subject.masks(subject.batch, subject.seq).items():
-            yield from _each(subject, x, blocked, form, name, generator)
+    for form, name, blocked in subject.ways():
+        yield from _each(subject, x, blocked, form, name, generator)
     for seq in LONG:
         yield from _long(subject, seq, generator)
 
@@ -47,7 +49,7 @@ def _each(
     try:
         base = subject.run(x, blocked, form)
     except LayerFailed as failure:
-        yield Movement(how, failed=str(failure), shape=failure.shape)
+        yield Movement(how, failed=str(failure))
         return
     for token in range(1, x.shape[1]):
         changed = x.clone()
@@ -60,7 +62,7 @@ def _each(
         try:
             other = subject.run(changed, blocked, form)
         except LayerFailed as failure:
-            yield Movement(how, failed=str(failure), shape=failure.shape)
+            yield Movement(how, failed=str(failure))
             continue
         if places.any():
             yield subject.still(how, base, other, places, form, same=True, token=token)

@@ -38,7 +38,7 @@ class Claims:
             affine in it. None: look at which functions it calls.
         factory: a function from a width to a fresh layer; the scale is judged with it.
         dtype, device: those of the input; None: those of the layer's first parameter.
-        budget: seconds for all probes together.
+        budget: seconds for all probes together; on a busy machine, those in which it could run.
     """
 
     width: int = 24

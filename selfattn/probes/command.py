@@ -1,7 +1,7 @@
 """The command `selfattn probe`: one layer of the user's, in a process that can be ended.
 
 A layer that hangs inside compiled code answers no signal, so the probes run in a child process,
-which is ended when it is long over its budget.
+which is ended when it is long over its budget even for a busy machine.
 """
 
 import argparse
@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 from typing import Any
+
+from selfattn.probes.budget import PATIENCE
 
 GRACE = 30.0
 """Seconds for starting Python and importing torch and the layer, besides the budget."""
@@ -80,12 +82,12 @@ def run(args: argparse.Namespace) -> int:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=args.budget + GRACE,
+            timeout=PATIENCE * args.budget + GRACE,
         )
     except subprocess.TimeoutExpired:
         return _could_not(
-            f"{args.target} did not come back within {args.budget:g} s and was ended: "
-            "it hangs where Python cannot interrupt it, or takes too long to import"
+            f"{args.target} did not come back within {args.budget:g} s, nor long after, and "
+            "was ended: it hangs where Python cannot interrupt it, or takes too long to import"
         )
     print(done.stdout, end="")
     print(done.stderr, end="", file=sys.stderr)

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from selfattn.figures import heatmap
-from selfattn.probes.budget import TimeUp
 from selfattn.probes.calling import Layer, first_tensor
 from selfattn.probes.claims import claims_of
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.report import ProbeError
-from selfattn.probes.subject import PLAIN, Form, LayerFailed, Subject
+from selfattn.probes.stopping import TimeUp
+from selfattn.probes.subject import Subject
 
 
 def effective_mask(
@@ -66,7 +68,7 @@ def _by_gradients(subject: Subject, x: Tensor, blocked: Tensor | None) -> Tensor
     squares = torch.zeros(batch, seq, seq, dtype=torch.float64)
     form = Form("gradients", grad=True)
     leaf = x.detach().clone().requires_grad_()
-    mask = subject._mask(x, blocked)
+    mask = subject.mask_for(x, blocked)
 
     def blocks() -> Tensor | None:
         result = first_tensor(subject.adapted.call(leaf, mask))

@@ -6,8 +6,11 @@ import torch
 
 from selfattn.probes.catalog import CannotTell, probe
 from selfattn.probes.claims import Claims
-from selfattn.probes.reach import _zeroed
-from selfattn.probes.subject import PLAIN, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import PLAIN
+from selfattn.probes.movement import Movement
+from selfattn.probes.reach import zeroed
+from selfattn.probes.subject import Subject
 from selfattn.probes.watch import is_bare
 
 
@@ -44,7 +47,7 @@ def equal_tokens(subject: Subject) -> Iterator[Movement]:
                     out = subject.run(token.expand(-1, copies, -1).contiguous(), None, form)
                 except LayerFailed as failure:
                     if copies == subject.seq:
-                        yield Movement(how, failed=str(failure), shape=failure.shape)
+                        yield Movement(how, failed=str(failure))
                     continue
                 first = out[:, -1:] if first is None else first
                 yield subject.still(how, out, first.expand_as(out), None, form)
@@ -69,7 +72,7 @@ def one_token(subject: Subject) -> Iterator[Movement]:
     try:
         fx, fy, both, zero = (subject.run(t) for t in (x, y, x + y, torch.zeros_like(x)))
     except LayerFailed as failure:
-        yield Movement("one token", failed=str(failure), shape=failure.shape)
+        yield Movement("one token", failed=str(failure))
         return
     yield _arrives(subject, x, fx, fy, (x - y).to("cpu", torch.float64))
     bare = is_bare(subject) if subject.claims.bare is None else subject.claims.bare
@@ -89,6 +92,6 @@ def _arrives(
     least = min(float(difference.abs().max()) for difference in apart)
     where = {"form": PLAIN.name, "changed": "the only token"}
     allowed = subject.allowed(torch.cat([fx, fy]))
-    if least <= allowed and _zeroed(subject):
+    if least <= allowed and zeroed(subject):
         raise CannotTell("the token does not arrive, and a weight matrix is zero throughout")
     return Movement("the only token arrives", least, allowed, must=True, where=where)

@@ -4,10 +4,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from selfattn.probes.catalog import CannotTell, probe
 from selfattn.probes.claims import Claims
-from selfattn.probes.subject import LOW, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement
+from selfattn.probes.noise import LOW
+from selfattn.probes.subject import Subject
 
 
 def _unless_blind(claims: Claims) -> str:
@@ -33,29 +38,28 @@ def _unless_blind(claims: Claims) -> str:
 def order(subject: Subject) -> Iterator[Movement]:
     """Permute the tokens; outputs must be permuted alike."""
     generator = subject.generator("order")
-    batch, seq = subject.batch, subject.seq
     for _ in range(2):
-        x = subject.draw(generator, batch, seq)
-        places = torch.randperm(seq, generator=generator)
-        if torch.equal(places, torch.arange(seq)):
+        x = subject.draw(generator, subject.batch, subject.seq)
+        places = torch.randperm(subject.seq, generator=generator)
+        if torch.equal(places, torch.arange(subject.seq)):
             places = places.flip(0)
-        for form in subject.forms:
-            if form.train and subject.dropping:
-                continue
-            for name, blocked in subject.masks(batch, seq).items():
-                if name == "pads on the left":
-                    continue
-                mixed = None if blocked is None else blocked[:, places]
-                if mixed is not None and subject.claims.mask == "right":
-                    continue
-                try:
-                    base = subject.run(x, blocked, form)[:, places]
-                    other = subject.run(x[:, places], mixed, form)
-                except LayerFailed as failure:
-                    yield Movement(name, failed=str(failure), shape=failure.shape)
-                    continue
-                judged = None if mixed is None else ~mixed
-                yield subject.still(f"the order of the tokens, {name}", base, other, judged, form)
+        for form, name, blocked in subject.ways(dropping=False):
+            # Permuted, pads stand anywhere: on the left too, so one side is enough.
+            if blocked is None or (name == "pads on the right" and subject.claims.mask is True):
+                yield _permuted(subject, x, blocked, places, form, name)
+
+
+def _permuted(
+    subject: Subject, x: Tensor, blocked: Tensor | None, places: Tensor, form: Form, name: str
+) -> Movement:
+    mixed = None if blocked is None else blocked[:, places]
+    try:
+        base = subject.run(x, blocked, form)[:, places]
+        other = subject.run(x[:, places], mixed, form)
+    except LayerFailed as failure:
+        return Movement(name, failed=str(failure))
+    judged = None if mixed is None else ~mixed
+    return subject.still(f"the order of the tokens, {name}", base, other, judged, form)
 
 
 @probe(
@@ -88,7 +92,7 @@ def positions(subject: Subject) -> Iterator[Movement]:
         try:
             base, other = subject.run(x)[:, places], subject.run(x[:, places])
         except LayerFailed as failure:
-            yield Movement("order", failed=str(failure), shape=failure.shape)
+            yield Movement("order", failed=str(failure))
             return
         moved = subject.still("the order of the tokens", base, other, judged)
         allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)

@@ -1,4 +1,4 @@
-"""Padding and batch mates: nothing of them may reach a real token."""
+"""Padding: neither what stands in the pads, nor how many there are, may reach a real token."""
 
 from collections.abc import Iterator
 
@@ -6,26 +6,14 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.catalog import probe, without_mask
-from selfattn.probes.subject import PLAIN, Form, LayerFailed, Movement, Subject
+from selfattn.probes.claims import Claims
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement
+from selfattn.probes.subject import Subject
 
 POISON = (1.0, 100.0)
-"""Spreads of what is written into pads and mates. Finite: 0 times nan is nan in any layer."""
-
-
-def compare(
-    subject: Subject,
-    how: str,
-    first: tuple[Tensor, Tensor | None],
-    second: tuple[Tensor, Tensor | None],
-    places: Tensor | None = None,
-    form: Form = PLAIN,
-) -> Movement:
-    """Compare the outputs for two inputs of one shape."""
-    try:
-        base, other = subject.run(*first, form), subject.run(*second, form)
-    except LayerFailed as failure:
-        return Movement(how, failed=str(failure), shape=failure.shape)
-    return subject.still(how, base, other, places, form, same=True)
+"""Spreads of what is written into pads. Finite: 0 times nan is nan in any layer."""
 
 
 @probe(
@@ -45,6 +33,12 @@ def pad_content(subject: Subject) -> Iterator[Movement]:
     yield from _content(subject, "right")
 
 
+def _unless_on_the_left(claims: Claims) -> str:
+    return without_mask(claims) or (
+        "pads are claimed on the right only" if claims.mask == "right" else ""
+    )
+
+
 @probe(
     "left-pads",
     changes="what stands in pads on the left; then left padding against right padding",
@@ -55,35 +49,15 @@ def pad_content(subject: Subject) -> Iterator[Movement]:
         "two finite fills were added, or the mask is taken for a length",
     ),
     page="padding-mask",
-    unless=lambda claims: (
-        "no mask is claimed"
-        if not claims.mask
-        else "pads are claimed on the right only"
-        if claims.mask == "right"
-        else ""
-    ),
+    unless=_unless_on_the_left,
 )
 def left_pads(subject: Subject) -> Iterator[Movement]:
     """Write other numbers into left pads; then move the pads from the right to the left."""
     yield from _content(subject, "left")
-    if subject.claims.positions == "absolute":
-        return
-    generator = subject.generator("left-pads side")
-    x = subject.draw(generator, subject.batch, subject.seq)
-    right = subject.pads(subject.batch, subject.seq, least=1)
-    shifts = right.sum(1).tolist()
-    moved = torch.stack([row.roll(int(n), 0) for row, n in zip(x, shifts, strict=True)])
-    left = subject.pads(subject.batch, subject.seq, "left", least=1)
-    for form in subject.forms:
-        try:
-            base, other = subject.run(x, right, form), subject.run(moved, left, form)
-        except LayerFailed as failure:
-            yield Movement("side", failed=str(failure), shape=failure.shape)
-            continue
-        if form.train and subject.dropping:
-            continue  # the dropped places differ
-        back = torch.stack([row.roll(-int(n), 0) for row, n in zip(other, shifts, strict=True)])
-        yield subject.still("pads on the left, not the right", base, back, ~right, form)
+    if subject.claims.positions != "absolute":
+        for form in subject.forms:
+            if not (form.train and subject.dropping):  # the dropped places differ
+                yield _sides(subject, form)
 
 
 @probe(
@@ -115,78 +89,6 @@ def pad_count(subject: Subject) -> Iterator[Movement]:
                 break
 
 
-@probe(
-    "mates-content",
-    changes="the other samples of the batch, and whether there are any",
-    fault="Samples of one batch reach each other.",
-    causes=(
-        "batch-first data in a layer that expects the sequence first",
-        "the batch and another axis are mixed in a reshape",
-        "statistics over the batch",
-    ),
-    page="pytorch",
-)
-def mates_content(subject: Subject) -> Iterator[Movement]:
-    """Change all samples but one, in turn; then take each out of its batch."""
-    generator = subject.generator("mates-content")
-    if subject.batch == 1:
-        yield Movement("mates", failed="the layer takes one sample at a time")
-        return
-    x = subject.draw(generator, subject.batch, subject.seq)
-    for form in subject.forms:
-        for name, blocked in subject.masks(subject.batch, subject.seq).items():
-            for sample in {0, subject.batch - 1, subject.batch // 2}:
-                mates = subject.draw(generator, subject.batch, subject.seq, scale=POISON[1])
-                mates[sample] = x[sample]
-                yield compare(
-                    subject,
-                    f"the other samples, {name}",
-                    (x, blocked),
-                    (mates, blocked),
-                    _only(x, sample, blocked),
-                    form,
-                )
-    yield from _alone(subject, x)
-
-
-@probe(
-    "mates-masks",
-    changes="the masks of the other samples of the batch",
-    fault="Samples wear each other's padding.",
-    causes=(
-        "a mask repeated for the heads in the wrong order (tiled where each sample's must repeat)",
-        "a [batch, seq] mask taken for [seq, seq]",
-        "a mask without its middle dimension",
-    ),
-    page="padding-mask",
-    unless=without_mask,
-)
-def mates_masks(subject: Subject) -> Iterator[Movement]:
-    """Change the masks of all samples but one, in turn."""
-    generator = subject.generator("mates-masks")
-    if subject.batch == 1:
-        yield Movement("masks", failed="the layer takes one sample at a time")
-        return
-    for form in subject.forms:
-        x = subject.draw(generator, subject.batch, subject.seq)
-        for batch in sorted({subject.batch, 2, 3}):
-            yield from _masks(subject, x[:batch], form)
-
-
-def _masks(subject: Subject, x: Tensor, form: Form) -> Iterator[Movement]:
-    batch, seq = x.shape[:2]
-    first = subject.pads(batch, seq)
-    second = subject.pads(batch, seq, least=1).roll(1, 0)
-    for sample in range(batch):
-        for own in (first, second):
-            other = (second if own is first else first).clone()
-            other[sample] = own[sample]
-            if not torch.equal(own, other):
-                places = _only(x, sample, own)
-                how = "the masks of the other samples"
-                yield compare(subject, how, (x, own), (x, other), places, form)
-
-
 def _content(subject: Subject, side: str) -> Iterator[Movement]:
     generator = subject.generator(f"content {side}")
     for batch, seq in ((subject.batch, subject.seq), (subject.seq, subject.seq)):
@@ -197,7 +99,26 @@ def _content(subject: Subject, side: str) -> Iterator[Movement]:
                 poison = subject.draw(generator, batch, seq, scale=scale)
                 poisoned = torch.where(blocked.unsqueeze(-1), poison, x)
                 how = f"pads on the {side}, a spread of {scale:g} written into them"
-                yield compare(subject, how, (x, blocked), (poisoned, blocked), ~blocked, form)
+                two = (x, blocked), (poisoned, blocked)
+                yield subject.compare(how, *two, forms=(form, form), same=True)
+
+
+def _sides(subject: Subject, form: Form) -> Movement:
+    how = "pads on the left, not the right"
+    x = subject.draw(subject.generator("left-pads side"), subject.batch, subject.seq)
+    right = subject.pads(subject.batch, subject.seq, least=1)
+    left = subject.pads(subject.batch, subject.seq, "left", least=1)
+    shifts = right.sum(1).tolist()
+    try:
+        base, other = subject.run(x, right, form), subject.run(_rolled(x, shifts), left, form)
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    return subject.still(how, base, _rolled(other, [-n for n in shifts]), ~right, form)
+
+
+def _rolled(x: Tensor, shifts: list[int]) -> Tensor:
+    """Shift every sample of x to the right by a number of its own."""
+    return torch.stack([row.roll(n, 0) for row, n in zip(x, shifts, strict=True)])
 
 
 def _cut(subject: Subject, x: Tensor, real: int, form: Form) -> Movement:
@@ -208,25 +129,5 @@ def _cut(subject: Subject, x: Tensor, real: int, form: Form) -> Movement:
         short = subject.run(x[:, :real], None, form)
         long = subject.run(x, blocked, form)[:, :real]
     except LayerFailed as failure:
-        return Movement(how, failed=str(failure), shape=failure.shape)
+        return Movement(how, failed=str(failure))
     return subject.still(how, short, long, None, form)
-
-
-def _alone(subject: Subject, x: Tensor) -> Iterator[Movement]:
-    for name, blocked in subject.masks(subject.batch, subject.seq).items():
-        for sample in (0, subject.batch - 1):
-            one = slice(sample, sample + 1)
-            how = f"alone or in a batch, {name}"
-            try:
-                base = subject.run(x, blocked)[one]
-                alone = subject.run(x[one], None if blocked is None else blocked[one])
-            except LayerFailed as failure:
-                yield Movement(how, failed=str(failure))
-                continue
-            yield subject.still(how, base, alone, None if blocked is None else ~blocked[one])
-
-
-def _only(x: Tensor, sample: int, blocked: Tensor | None) -> Tensor:
-    places = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
-    places[sample] = True
-    return places if blocked is None else places & ~blocked

@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.probes.catalog import CannotTell, NotApplicable, probe
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement
 from selfattn.probes.report import ProbeError
-from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
+from selfattn.probes.subject import Subject
 
 
 @probe(
@@ -77,7 +80,7 @@ def _two(
             raise CannotTell("what is blocked comes through in full precision already")
         base, other = subject.run(x, blocked, form), subject.run(changed, blocked, form)
     except LayerFailed as failure:
-        return Movement(how, failed=str(failure), shape=failure.shape)
+        return Movement(how, failed=str(failure))
     found = subject.still(how, base, other, places, form)
     judged = base[places.cpu()]
     rounding = 4 * torch.finfo(torch.bfloat16).eps * float(judged.abs().nan_to_num(0).max())

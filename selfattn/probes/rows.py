@@ -7,7 +7,10 @@ from torch import Tensor
 
 from selfattn.probes.calling import first_tensor
 from selfattn.probes.catalog import probe, without_mask
-from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement, everywhere
+from selfattn.probes.subject import Subject
 
 
 @probe(
@@ -23,14 +26,9 @@ from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
 def finite(subject: Subject) -> Iterator[Movement]:
     """Call; every output of a real token must be finite."""
     x = subject.draw(subject.generator("finite"), subject.batch, subject.seq)
-    for form in subject.forms:
-        for how, blocked in subject.masks(subject.batch, subject.seq).items():
-            try:
-                bad = (~subject.run(x, blocked, form).isfinite()).any(-1)
-            except LayerFailed as failure:
-                yield Movement(how, failed=str(failure), shape=failure.shape)
-                continue
-            yield _finite(how, bad if blocked is None else bad & ~blocked.cpu(), form)
+    for form, how, blocked in subject.ways():
+        real = everywhere(x) if blocked is None else ~blocked.cpu()
+        yield _finite(subject, x, blocked, form, how, real)
 
 
 @probe(
@@ -48,16 +46,9 @@ def empty_rows(subject: Subject) -> Iterator[Movement]:
     """Block one sample; every output must be finite, also where nothing is real."""
     x = subject.draw(subject.generator("empty-rows"), subject.batch, subject.seq)
     for how, blocked in _masks(subject).items():
-        rows = _without_key(subject, blocked)
+        judged = _without_key(subject, blocked) | ~blocked.cpu()
         for form in subject.forms:
-            try:
-                out = subject.run(x, blocked, form)
-            except LayerFailed as failure:
-                yield Movement(how, failed=str(failure), shape=failure.shape)
-                continue
-            judged = rows | ~blocked.cpu()
-            bad = (~out.isfinite()).any(-1) & judged
-            yield _finite(how, bad, form)
+            yield _finite(subject, x, blocked, form, how, judged)
 
 
 @probe(
@@ -118,12 +109,18 @@ def _masks(subject: Subject) -> dict[str, Tensor]:
 
 def _without_key(subject: Subject, blocked: Tensor) -> Tensor:
     """Give `[batch, row]`, True where every key is blocked or not allowed."""
-    seq = range(blocked.shape[1])
-    allowed = torch.tensor([[subject.claims.allows(i, j) for j in seq] for i in seq])
+    allowed = subject.allowed_pairs(blocked.shape[1])
     return ~(allowed & ~blocked.cpu().unsqueeze(1)).any(-1)
 
 
-def _finite(how: str, bad: Tensor, form: Form) -> Movement:
+def _finite(
+    subject: Subject, x: Tensor, blocked: Tensor | None, form: Form, how: str, judged: Tensor
+) -> Movement:
+    """Call; the output must be finite at the places `[batch, seq]` that are judged."""
+    try:
+        bad = (~subject.run(x, blocked, form).isfinite()).any(-1) & judged
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
     where = {"form": form.name, "changed": how}
     if not bad.any():
         return Movement(how, 0.0, 0.0, where=where)

@@ -5,10 +5,14 @@ from typing import Any
 
 from selfattn.probes import (
     caches,
+    call_forms,
     causal,
+    dropout,
     heads,
+    mates,
     modes,
     order,
+    packed,
     padding,
     precision,
     reach,
@@ -22,7 +26,23 @@ from selfattn.probes.claims import claims_of
 from selfattn.probes.report import ClaimError, Report
 from selfattn.probes.subject import Subject
 
-MODULES = (padding, causal, reach, order, heads, modes, rows, shapes, scores, caches, precision)
+MODULES = (
+    padding,
+    mates,
+    causal,
+    reach,
+    packed,
+    order,
+    heads,
+    modes,
+    call_forms,
+    dropout,
+    rows,
+    shapes,
+    scores,
+    caches,
+    precision,
+)
 """Where the probes are, in the order in which they run."""
 
 
@@ -70,7 +90,7 @@ def probe(
         findings = [entry.run(subject) for entry in probes]
         said = subject.claims.said()
         notes = [*subject.notes, *_habits(subject)]
-    return Report(subject.adapted.name, said, findings, notes, subject.budget.spent)
+    return Report(subject.adapted.name, said, findings, notes, subject.budget.wall)
 
 
 def assert_sound(layer: Layer, **claims: Any) -> Report:

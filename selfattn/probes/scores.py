@@ -7,9 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from selfattn.probes import random_states
 from selfattn.probes.calling import first_tensor
 from selfattn.probes.catalog import CannotTell, probe, without_mask
-from selfattn.probes.subject import Form, LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.movement import Movement
+from selfattn.probes.subject import Subject
 from selfattn.probes.watch import scores_seen
 
 HIGHEST = 1e5
@@ -81,7 +85,7 @@ def _leak(subject: Subject, side: str, scale: float) -> Movement:
         with _gains(subject, scale):
             first, second = subject.run(low, blocked, form), subject.run(high, blocked, form)
     except LayerFailed as failure:
-        return Movement(side, failed=str(failure), shape=failure.shape)
+        return Movement(side, failed=str(failure))
     if not torch.stack([first, second])[:, ~hidden.cpu()].isfinite().all():
         return Movement(side, failed=f"outputs are not finite with inputs times {scale:.3g}")
     return subject.still(f"{side}, scores turned up", first, second, ~hidden, form, same=True)
@@ -137,11 +141,11 @@ def scale(subject: Subject) -> Iterator[Movement]:
     assert factory is not None
     numbers = []
     for width in WIDTHS:
-        subject.reseed()
+        random_states.reseed(subject.claims.seed)
         claims = replace(subject.claims, width=width, heads=None, forms={}, factory=None)
         with Subject(factory(width), replace(claims, budget=max(subject.budget.left, 1e-3))) as one:
             numbers.append(_effective_keys(one))
-    subject.reseed()
+    random_states.reseed(subject.claims.seed)
     if min(numbers) <= 0:
         raise CannotTell("no token reaches another")
     where = {

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.catalog import probe
-from selfattn.probes.subject import LayerFailed, Movement, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.movement import Movement
+from selfattn.probes.subject import Subject
 
 
 @probe(

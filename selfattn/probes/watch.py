@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from selfattn.probes.subject import Form, LayerFailed, Subject
+from selfattn.probes.failures import LayerFailed
+from selfattn.probes.forms import Form
+from selfattn.probes.subject import Subject
 
 _LINEAR = (
     "linear matmul bmm einsum baddbmm addmm mm __matmul__ __rmatmul__ softmax _softmax "

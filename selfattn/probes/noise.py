@@ -1,0 +1,46 @@
+"""The noise of a layer: how far rounding alone moves its outputs, and how far they may move."""
+
+import torch
+from torch import Tensor
+
+from selfattn.probes.runner import Runner
+
+LOW = (torch.float16, torch.bfloat16)
+
+
+def margin(dtype: torch.dtype, same: bool) -> float:
+    """Give how many times the measured noise an output may move.
+
+    In float32 and float64 faults are so far above the noise that a wide margin costs nothing. In
+    low precision it is 4; and 1 for two inputs of the same shape that differ only in what must
+    not be looked at, since then a right layer computes the same numbers in the same order.
+    """
+    if dtype in LOW:
+        return 1.0 if same else 4.0
+    return 16.0
+
+
+def largest(out: Tensor) -> float:
+    """Give the largest finite size of an entry, 0 if there is none."""
+    finite = out[out.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+def measured(runner: Runner, x: Tensor, generator: torch.Generator) -> float:
+    """Measure the noise relative to the output, for x `[batch, seq, width]`.
+
+    By nudging every entry of the input by at most one rounding step, and by how far the output
+    is from straight under a small step, whichever moved it more.
+    """
+    base, step = runner.run(x), torch.finfo(runner.dtype).eps
+    size = largest(base)
+    wide = x.to("cpu", torch.float64)
+    moved = [0.0]
+    for _ in range(3):
+        sign = torch.randint(-1, 2, wide.shape, generator=generator)
+        nudged = runner.run(runner.cast(wide * (1 + step * sign)))
+        small = 1e-4 * torch.randn(wide.shape, generator=generator, dtype=torch.float64)
+        ends = [runner.run(runner.cast(wide + way * small)) for way in (1, -1)]
+        bent = ends[0] + ends[1] - 2 * base
+        moved += [float(d.abs().nan_to_num(0).max()) for d in (nudged - base, bent / 2)]
+    return max(step, max(moved) / size if size else 0.0)

@@ -1,0 +1,26 @@
+"""The random states of torch, numpy and Python: set from one seed, kept and put back."""
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def reseed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def kept() -> tuple[Any, ...]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    return torch.get_rng_state(), random.getstate(), np.random.get_state(), cuda
+
+
+def put_back(states: tuple[Any, ...]) -> None:
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    np.random.set_state(states[2])
+    if states[3] is not None:
+        torch.cuda.set_rng_state_all(states[3])

@@ -1,0 +1,56 @@
+"""Sizes that a layer takes, found by trying."""
+
+from selfattn.probes.failures import LayerFailed, no_output
+from selfattn.probes.runner import Runner
+
+SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 6, 5, 4, 3, 2)
+"""Lengths that are tried, in this order, until the layer takes one."""
+
+BATCH = 5
+
+
+def find_sizes(runner: Runner) -> tuple[int, int]:
+    """Find a batch and a length that the layer takes, with and without a mask.
+
+    Raises:
+        ProbeError: it takes none, or hangs.
+    """
+    taken = (runner.claims.heads, runner.claims.width)
+    batch = BATCH if BATCH not in taken else 3
+    failures: list[LayerFailed] = []
+    for seq in SEQUENCES:
+        if seq in taken and seq == 7:
+            continue
+        for size in (batch, seq, 1):
+            try:
+                _try(runner, size, seq)
+            except LayerFailed as failure:
+                failures.append(failure)
+                if failure.details == "timeout":
+                    raise no_output(failures, runner.claims) from failure
+            else:
+                return size, seq
+    raise no_output(failures, runner.claims)
+
+
+def _try(runner: Runner, batch: int, seq: int) -> None:
+    x = runner.draw(runner.generator("sizes"), batch, seq)
+    if runner.claims.mask:
+        try:
+            runner.run(x, runner.pads(batch, seq))
+        except LayerFailed as failure:
+            if not failure.shape:
+                raise
+            runner.run(x)  # a mask alone spoils the shape: for a probe to say
+    try:
+        runner.run(x)
+    except LayerFailed:
+        if not (runner.claims.mask and runner.none_taken):
+            raise
+        runner.none_taken = False
+        try:
+            runner.run(x)
+        except LayerFailed:
+            runner.none_taken = True
+            raise
+        runner.notes.append("it takes no None for a mask, so one that blocks nothing is given")
