@@ -9,6 +9,11 @@ from mkdocs.exceptions import PluginError
 
 from selfattn import spoken
 
+FIRST_STOP = """() => [...document.querySelectorAll(
+    'article :is(a[href], button, input, select, textarea, summary, [tabindex])')].find((element) =>
+        element.tabIndex >= 0 && element.checkVisibility({visibilityProperty: true})
+    ) === document.activeElement"""
+
 
 class Ids(HTMLParser):
     """Counts the ids of a page."""
@@ -62,11 +67,7 @@ def test_the_skip_link_leads_to_the_start_of_the_text(served, name):
     served.page.wait_for_function("document.activeElement.id === 'text'")
     served.page.keyboard.press("Tab")
     # The first that can be reached in the article, before its first section.
-    assert served.page.evaluate(
-        """[...document.querySelectorAll('article :is(a[href], button, input, select, textarea,
-            summary, [tabindex])')].find((e) => e.tabIndex >= 0 && e.checkVisibility({
-            visibilityProperty: true})) === document.activeElement"""
-    )
+    assert served.page.evaluate(FIRST_STOP)
 
 
 @pytest.mark.parametrize("name", ["average", "questions", "probes", "whole", "lab-loops-solved"])
