@@ -116,10 +116,11 @@ document$.subscribe(() => {
   }
   const legend = " Coloured from its smallest number, faint, to its largest, strong."
 
-  const makeTable = (step, here) => {
-    const labels = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
+  // What a table of a step shows: its rows, their names and those of its columns.
+  const whole = (step, here) => {
+    const names = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
     const rows = here[step]
-    const columns = step === "output" ? [...rows[0].keys()].map(String) : labels
+    const columns = step === "output" ? [...rows[0].keys()].map(String) : names
     const blocked = step === "masked" || step === "weights" ? here.blocked : []
     const [low, high] = range(step, rows, blocked)
     const corner = make("td", {},
@@ -127,22 +128,47 @@ document$.subscribe(() => {
         hidden("columns: "), step === "output" ? "entries" : "keys"),
       " ", make("span", { className: "q" }, hidden("rows: "), "queries"))
     const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
+  const together = ({ pads }) =>
+    ` The ${pads} pads are one column, the sum of their weights, and one row, that of the first.`
     const body = rows.map((row, i) =>
-      make("tr", {}, header("row", labels[i]),
+      make("tr", {}, header("row", names[i]),
         ...Array.from(row, (n, j) => makeCell(step, n, blocked[i]?.[j], low, high))))
     return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
   }
 
   const showStep = (step, here, room) => {
+    return { rows, names, columns, blocked }
+  }
+
+  // The weights with the pads as one column, which holds what they get together, and the first pad
+  // as the one row: with more than a few pads no single cell shows where the weight goes.
+  const folded = ({ tokens, pads, weights, blocked }) => {
+    const real = tokens.length
+    const fold = (row, together) => [...row.slice(0, real), together(row.slice(real))]
+    const rows = weights.slice(0, real + 1)
+    // One cell for all pads is masked where all are, or where one is and has a weight all the same.
+    const isBlocked = (i) => (pads) =>
+      pads.every(Boolean) || pads.some((masked, j) => masked && weights[i][real + j] > 0)
+    return {
+      rows: rows.map((row) => fold(row, (shares) => shares.reduce((a, b) => a + b))),
+      blocked: rows.map((_, i) => fold(blocked[i], isBlocked(i))),
+      names: [...tokens, `first of ${pads} pads`],
+      columns: [...tokens, `${pads} pads`],
+    }
+  }
+
+  const makeTable = (step, { rows, names, columns, blocked }) => {
     const figure = form.querySelector(`figure[data-step="${step}"]`)
     const wanted = [step, "all"].includes(form.elements.show.value)
     figure.hidden = !wanted || !here
     if (figure.hidden) return
-    const table = makeTable(step, here)
-    const wide = table.tHead.rows[0].cells.length - 1 > (step === "output" ? 16 : WIDE)
-    figure.classList.toggle("compact", wide && !form.elements.numbers.checked)
-    figure.classList.toggle("dense", here.ids.length > room)
-    const caption = captions[step](here) + (step === "weights" ? "" : legend)
+    const small = step !== "output" && here.ids.length > WIDE && !form.elements.numbers.checked
+    const isFolded = small && step === "weights" && here.pads > 1
+    const view = isFolded ? folded(here) : whole(step, here)
+    const table = makeTable(step, view)
+    figure.classList.toggle("compact", small && view.columns.length > WIDE)
+    figure.classList.toggle("dense", view.columns.length > room)
+    const caption = captions[step](here) + (isFolded ? together(here) : step === "weights" ? "" : legend)
     table.ariaLabel = caption
     figure.querySelector(".heat-scroll").replaceChildren(table)
     figure.querySelector("figcaption").textContent = caption
@@ -246,7 +272,7 @@ document$.subscribe(() => {
     }
     const room = part("result").clientWidth / 14 // for words that stand upright, side by side
     for (const step of STEPS) showStep(step, found.here, room)
-    part("numbers").hidden = empty || found.here.ids.length <= WIDE
+    part("numbers").hidden = empty || now.show === "output" || found.here.ids.length <= WIDE
     part("link").href = link(now) || "#"
   }
 
