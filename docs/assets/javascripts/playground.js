@@ -254,6 +254,11 @@ document$.subscribe(() => {
     part("pads-used").textContent = String(pads)
   }
 
+    const unknown = here.ids.filter((id) => id === playgroundModel.UNK).length
+    if (unknown) {
+      said.push(unknown === 1 ? "1 token is unknown and has the vector of all unknown words."
+        : `${unknown} tokens are unknown and share one vector.`)
+    }
   const update = () => {
     const now = values()
     const empty = playgroundModel.tokenize(now.text).length === 0
