@@ -42,11 +42,24 @@ document$.subscribe(() => {
 
   const asked = () => new URLSearchParams(location.hash.slice(1))
 
+  let padsAsked = initial.pads
+
   const readLink = () => {
     const link = asked()
+    form.elements.pads.max = playgroundModel.MAX_LEN - 1
     for (const name of Object.keys(initial)) set(name, link.get(name) ?? initial[name])
     const text = form.elements.text
     text.value = text.value.slice(0, text.maxLength)
+    padsAsked = form.elements.pads.value
+    if (Object.keys(initial).some((name) => link.has(name))) writeLinkSoon()
+  }
+
+  // The pads have the places that the words leave. What was asked for comes back with the room.
+  const fitPads = (words) => {
+    const { pads } = form.elements
+    pads.max = playgroundModel.MAX_LEN - Math.min(Math.max(words, 1), playgroundModel.MAX_LEN)
+    pads.value = padsAsked
+    part("pads-used").textContent = pads.value
   }
 
   const link = (now) => {
@@ -55,10 +68,10 @@ document$.subscribe(() => {
     return changed.length ? `#${query}` : ""
   }
 
-  // Browsers refuse to note the address many times in a second.
-  const writeLink = later(400, () => {
+  const writeLink = () => {
     history.replaceState(null, "", location.href.split("#")[0] + link(values()))
-  })
+  }
+  const writeLinkSoon = later(400, writeLink) // browsers refuse to many times in a second
 
   // Said once the reader rests: what was done by hand, and what came of it.
   let done = ""
@@ -114,6 +127,8 @@ document$.subscribe(() => {
     weights: () => "weights: the softmax of each row; each row sums to 1.",
     output: () => "output: the values, averaged with the weights of each row; 16 entries.",
   }
+  const together = ({ pads }) =>
+    ` The ${pads} pads are one column, the sum of their weights, and one row, that of the first.`
   const legend = " Coloured from its smallest number, faint, to its largest, strong."
 
   // What a table of a step shows: its rows, their names and those of its columns.
@@ -122,21 +137,6 @@ document$.subscribe(() => {
     const rows = here[step]
     const columns = step === "output" ? [...rows[0].keys()].map(String) : names
     const blocked = step === "masked" || step === "weights" ? here.blocked : []
-    const [low, high] = range(step, rows, blocked)
-    const corner = make("td", {},
-      make("span", { className: step === "output" ? "v" : "k" },
-        hidden("columns: "), step === "output" ? "entries" : "keys"),
-      " ", make("span", { className: "q" }, hidden("rows: "), "queries"))
-    const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
-  const together = ({ pads }) =>
-    ` The ${pads} pads are one column, the sum of their weights, and one row, that of the first.`
-    const body = rows.map((row, i) =>
-      make("tr", {}, header("row", names[i]),
-        ...Array.from(row, (n, j) => makeCell(step, n, blocked[i]?.[j], low, high))))
-    return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
-  }
-
-  const showStep = (step, here, room) => {
     return { rows, names, columns, blocked }
   }
 
@@ -158,6 +158,19 @@ document$.subscribe(() => {
   }
 
   const makeTable = (step, { rows, names, columns, blocked }) => {
+    const [low, high] = range(step, rows, blocked)
+    const corner = make("td", {},
+      make("span", { className: step === "output" ? "v" : "k" },
+        hidden("columns: "), step === "output" ? "entries" : "keys"),
+      " ", make("span", { className: "q" }, hidden("rows: "), "queries"))
+    const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
+    const body = rows.map((row, i) =>
+      make("tr", {}, header("row", names[i]),
+        ...Array.from(row, (n, j) => makeCell(step, n, blocked[i]?.[j], low, high))))
+    return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
+  }
+
+  const showStep = (step, here, room) => {
     const figure = form.querySelector(`figure[data-step="${step}"]`)
     const wanted = [step, "all"].includes(form.elements.show.value)
     figure.hidden = !wanted || !here
@@ -197,7 +210,7 @@ document$.subscribe(() => {
     const to = (place || order.length) - 1
     const moved = [...order]
     ;[moved[place], moved[to]] = [moved[to], moved[place]]
-    reorder(moved)
+    reorder(moved, part("tokens"))
     const button = part("tokens").querySelectorAll("button")[to]
     button.focus()
     done = `${button.textContent} is now ${to + 1} of ${order.length}. `
@@ -207,9 +220,9 @@ document$.subscribe(() => {
 
   const isTyped = (places) => places.every((typed, place) => typed === place)
 
-  const reorder = (places) => {
+  const reorder = (places, control) => {
     form.elements.order.value = isTyped(places) ? "" : places.join(".")
-    change()
+    change(control)
   }
 
   // Words ------------------------------------------------------------------------------------
@@ -241,27 +254,31 @@ document$.subscribe(() => {
       said.push(`${count(gone, "row")} of nan: every key is masked with minus infinity, `
         + "and the softmax divides 0 by 0.")
     }
-    if (here.cut) said.push(`Cut at ${real} tokens: the last ${here.cut} are not read.`)
-    return said.join(" ")
-  }
-
-  const showSwitches = (switches, now, pads) => {
-    for (const [name, far] of Object.entries(switches)) {
-      const plain = name === "order" ? !now.order : now[name] === part(name).dataset.plain
-      part(name).textContent = plain ? "plain" : `moves ${shown(far, 4)}`
-      part(name).className = plain || Number(shown(far, 4)) === 0 ? "" : "moves"
-    }
-    part("pads-used").textContent = String(pads)
-  }
-
     const unknown = here.ids.filter((id) => id === playgroundModel.UNK).length
     if (unknown) {
       said.push(unknown === 1 ? "1 token is unknown and has the vector of all unknown words."
         : `${unknown} tokens are unknown and share one vector.`)
     }
+    if (here.cut) said.push(`Cut at ${real} tokens: the last ${here.cut} are not read.`)
+    return said.join(" ")
+  }
+
+  // Beside each switch, as a phrase: it describes the switch to those who listen.
+  const showSwitches = (switches, now) => {
+    for (const [name, far] of Object.entries(switches)) {
+      const plain = name === "order" ? !now.order : now[name] === part(name).dataset.plain
+      part(name).replaceChildren(...(plain ? ["as plain"]
+        : Number.isNaN(far) ? ["changes ", hidden("what is "), "nan"]
+        : ["moves ", hidden("the outputs by "), shown(far, 4)]))
+      part(name).className = plain || Number(shown(far, 4)) === 0 ? "" : "moves"
+    }
+  }
+
   const update = () => {
+    const words = playgroundModel.tokenize(form.elements.text.value).length
+    const empty = words === 0
+    fitPads(words)
     const now = values()
-    const empty = playgroundModel.tokenize(now.text).length === 0
     form.classList.toggle("empty", empty)
     const found = empty ? {} : playgroundModel.effects(layer, now.text, settings(now))
     part("summary").textContent = empty
@@ -271,7 +288,7 @@ document$.subscribe(() => {
       if (isTyped(found.here.order)) form.elements.order.value = now.order = ""
       order = found.here.order
       showTokens(found.here, found.moved)
-      showSwitches(found.switches, now, found.here.pads)
+      showSwitches(found.switches, now)
     } else {
       for (const one of form.querySelectorAll(".switches span[data-part]")) one.textContent = ""
     }
@@ -279,13 +296,18 @@ document$.subscribe(() => {
     for (const step of STEPS) showStep(step, found.here, room)
     part("numbers").hidden = empty || now.show === "output" || found.here.ids.length <= WIDE
     part("link").href = link(now) || "#"
+    part("copied").textContent = ""
   }
 
-  // What the reader did, other than following a link, goes into the address.
-  const change = () => {
+  // What the reader did, other than following a link, goes into the address. The control that did
+  // it stays where it was, though the picture above it on a phone may have grown.
+  const change = (control) => {
+    const top = () => control.getBoundingClientRect().top
+    const before = top()
     update()
+    scrollBy({ top: top() - before, behavior: "instant" })
     announce()
-    writeLink()
+    writeLinkSoon()
   }
 
   // Events -----------------------------------------------------------------------------------
@@ -293,13 +315,15 @@ document$.subscribe(() => {
   form.addEventListener("input", (event) => {
     const { name, value } = event.target
     if (name === "text") form.elements.order.value = ""
+    if (name === "pads") padsAsked = value
     if (name === "show") done = `Shown: ${value}. `
-    change()
+    change(event.target)
   })
   form.addEventListener("submit", (event) => event.preventDefault())
-  form.addEventListener("reset", () => {
+  form.addEventListener("reset", ({ target }) => {
     form.elements.order.value = ""
-    setTimeout(change) // after the reset
+    padsAsked = initial.pads
+    setTimeout(change, 0, target) // after the reset
   })
   const orders = {
     reverse: (places) => places.reverse(),
@@ -308,7 +332,19 @@ document$.subscribe(() => {
   }
   form.addEventListener("click", ({ target }) => {
     const rearranged = orders[target.dataset.order]
-    if (rearranged) reorder(rearranged([...order]))
+    if (rearranged) reorder(rearranged([...order]), target)
+  })
+  part("link").addEventListener("click", async (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return // opened elsewhere, as any link
+    event.preventDefault()
+    writeLink()
+    let said = "The link is copied."
+    try {
+      await navigator.clipboard.writeText(location.href)
+    } catch { // a page from disk may have no clipboard, and a reader may refuse it
+      said = "The address bar has the link."
+    }
+    part("copied").textContent = part("status").textContent = said
   })
   document.addEventListener("click", ({ target }) => {
     if (target.closest("a.try")) {
