@@ -181,7 +181,8 @@ document$.subscribe(() => {
     const table = makeTable(step, view)
     figure.classList.toggle("compact", small && view.columns.length > WIDE)
     figure.classList.toggle("dense", view.columns.length > room)
-    const caption = captions[step](here) + (isFolded ? together(here) : step === "weights" ? "" : legend)
+    const more = isFolded ? together(here) : step === "weights" ? "" : legend
+    const caption = captions[step](here) + more
     table.ariaLabel = caption
     figure.querySelector(".heat-scroll").replaceChildren(table)
     figure.querySelector("figcaption").textContent = caption
