@@ -6,12 +6,14 @@ import gzip
 import json
 import math
 import re
+import time
 import unicodedata
 
 import numpy as np
 import pytest
 import torch
 from conftest import Watch
+from playwright.sync_api import expect
 from torch import nn
 
 from selfattn import corpora
@@ -473,7 +475,7 @@ def test_a_link_carries_the_state(page):
     page.locator("form.playground button[type=reset]").click()
     page.wait_for_function("location.hash === ''")
     assert page.locator("textarea").input_value() == "Where is my card?"
-    assert text(page, "order") == "plain"
+    assert text(page, "order") == "as plain"
 
 
 @pytest.mark.parametrize(
@@ -510,7 +512,7 @@ def test_words_are_moved_by_the_keyboard(page):
     buttons = part(page, "tokens").locator("button")
     assert words(buttons) == ["where", "card", "is", "my", "?"]
     assert page.evaluate("document.activeElement.textContent") == "card"
-    assert text(page, "order") == "moves 0.0000"
+    assert part(page, "order").text_content() == "moves the outputs by 0.0000"
     buttons.first.press("Enter")
     assert words(buttons) == ["?", "card", "is", "my", "where"]
     page.locator('[data-order="shuffle"]').click()
@@ -527,8 +529,8 @@ def test_all_controls_are_reached_by_the_keyboard(page):
             page.evaluate("document.activeElement.name || document.activeElement.innerText")
         )
         page.keyboard.press("Tab")
-    wanted = ["text", "where", "is", "my", "card", "?", "scale", "pads", "mask", "fill", "causal"]
-    wanted += ["Reverse", "Shuffle", "As typed", "Start again", "Link to this state", "show"]
+    wanted = ["text", "where", "is", "my", "card", "?", "show", "scale", "pads", "mask", "fill"]
+    wanted += ["causal", "Reverse", "Shuffle", "As typed", "Start again", "Link to this state"]
     assert [name for name in reached if name in wanted] == wanted
     page.locator("input[value=weights]").focus()
     page.keyboard.press("ArrowLeft")
@@ -550,15 +552,26 @@ def stopped(browser, built_site):
 
 def test_the_result_is_announced_once_the_reader_rests(stopped):
     said = part(stopped, "status")
-    before = said.text_content()
-    assert "those of the plain query" in before
+    assert said.get_attribute("role") == "status"
+    stopped.clock.run_for(2000)
+    assert said.text_content() == ""
     stopped.locator("textarea").press_sequentially("? My unicorn!")
     stopped.locator("select[name=scale]").select_option("none")
     stopped.clock.run_for(700)
-    assert said.text_content() == before
+    assert said.text_content() == ""
     stopped.clock.run_for(200)
-    assert said.text_content() == text(stopped, "summary") != before
-    assert said.get_attribute("role") == "status"
+    assert said.text_content() == text(stopped, "summary") != ""
+
+
+def test_what_is_shown_or_moved_is_announced(stopped):
+    stopped.locator("input[value=output]").check(force=True)
+    stopped.clock.run_for(900)
+    assert part(stopped, "status").text_content() == f"Shown: output. {text(stopped, 'summary')}"
+    stopped.locator("textarea").fill("my card is here")
+    part(stopped, "tokens").locator("button").first.press("Enter")
+    stopped.clock.run_for(900)
+    said = f"my is now 4 of 4. {text(stopped, 'summary')}"
+    assert part(stopped, "status").text_content() == said
 
 
 def test_typing_is_noted_in_the_address_and_not_in_the_history(stopped):
@@ -569,6 +582,295 @@ def test_typing_is_noted_in_the_address_and_not_in_the_history(stopped):
     stopped.clock.run_for(500)
     assert stopped.evaluate("location.hash") == "#text=Where+is+my+card%3F+now"
     assert stopped.evaluate("history.length") == length
+
+
+# What the cell of all pads says in a token's row and in the first pad's row, by the state.
+PADDED = {
+    "mask=off": ("{:.2f}", "{:.2f}"),
+    "": ("masked", "masked"),
+    "fill=-10000": ("masked", "masked"),
+    "fill=0": ("{:.2f} though masked", "{:.2f} though masked"),
+    "mask=rows": ("{:.2f}", "nan"),
+    "mask=rows&fill=-10": ("{:.2f}", "{:.2f} though masked"),
+    "mask=off&causal=on": ("masked", "{:.2f}"),  # the first pad sees itself
+    "mask=off&causal=on&fill=0": ("{:.2f} though masked", "{:.2f} though masked"),
+}
+
+
+@pytest.mark.parametrize(("state", "said"), PADDED.items(), ids=[s or "plain" for s in PADDED])
+def test_many_pads_are_one_column_and_one_row(page, layers, state, said):
+    go(page, address(page, f"#pads=43&{state}"))
+    asked = dict(part_of.split("=") for part_of in state.split("&") if part_of)
+    case = {"text": "Where is my card?", "fill": asked.pop("fill", "-Infinity"), "order": []}
+    case["settings"] = {"scale": "root", "mask": "keys", "causal": "off", "pads": 43, **asked}
+    weights = expected(layers, case)[1]["weights"]
+    together = weights[:, 5:].sum(dim=-1)
+    rows = [said[0].format(together[i]) for i in range(5)] + [said[1].format(together[5])]
+    assert [row[-1] for row in cells(page, "weights")] == rows
+    first_token = [row[0].split()[0] for row in cells(page, "weights")]
+    assert [n for n in first_token if n != "nan"] == [
+        f"{weights[i, 0]:.2f}" for i in range(6) if not weights[i, 0].isnan()
+    ]
+    figure = page.locator('figure[data-step="weights"]')
+    labels = tokenize("Where is my card?")
+    assert words(figure.locator("thead th")) == [*labels, "43 pads"]
+    assert words(figure.locator("tbody th")) == [*labels, "first of 43 pads"]
+    assert (
+        "The 43 pads are one column, the sum of their weights"
+        in words(figure.locator("figcaption"))[0]
+    )
+
+
+def test_on_a_phone_the_weight_of_many_pads_is_seen(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    go(page, address(page, "#pads=43&mask=off"))
+    figure = page.locator('figure[data-step="weights"]')
+    seen = figure.locator(".heat-scroll").bounding_box()
+    for cell in (figure.locator("thead th").last, figure.locator("tbody td").last):
+        box = cell.bounding_box()
+        assert box["x"] + box["width"] <= seen["x"] + seen["width"]
+        assert box["height"] >= 12
+    assert figure.locator("tbody td span").last.evaluate("s => getComputedStyle(s).clipPath") == (
+        "none"
+    )
+    shares = figure.locator("tbody td:last-child").evaluate_all(
+        "all => all.map(td => Number(td.style.getPropertyValue('--w')))"
+    )
+    assert min(shares) > 0.85
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_the_whole_table_is_there_on_demand(page):
+    go(page, address(page, "#pads=43&mask=off&show=all"))
+    for step in ("scores", "scaled", "masked"):
+        assert [len(row) for row in cells(page, step)] == [48] * 48
+    assert len(cells(page, "output")) == 48
+    assert [len(row) for row in cells(page, "weights")] == [6] * 6
+    page.get_by_label("every cell with its number").check()
+    assert [len(row) for row in cells(page, "weights")] == [48] * 48
+    caption = page.locator('figure[data-step="weights"] figcaption')
+    assert caption.inner_text() == "weights: the softmax of each row; each row sums to 1."
+
+
+def test_a_single_pad_is_shown_as_such(page):
+    page.locator("textarea").fill(" ".join(["card"] * 12))
+    page.locator("input[name=pads]").fill("1")
+    names = words(page.locator('figure[data-step="weights"] thead th'))
+    assert names == ["card"] * 12 + ["<pad>"]
+
+
+def test_the_corner_is_seen_in_a_table_of_small_cells(page):
+    go(page, address(page, "#pads=43&show=scores"))
+    for name in ("k", "q"):
+        corner = page.locator(f'figure[data-step="scores"] thead td .{name}')
+        assert corner.evaluate("e => getComputedStyle(e).clipPath") == "none"
+
+
+def test_numbers_are_offered_where_cells_have_none(page):
+    offer = part(page, "numbers")
+    assert not offer.is_visible()
+    go(page, address(page, "#pads=43"))
+    for show in (*STEPS, "all"):
+        page.locator(f"input[value={show}]").check(force=True)
+        assert offer.is_visible() == (show != "output"), show
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("Where is my card?", ""),
+        ("Where is my unicorn?", "1 token is unknown and has the vector of all unknown words."),
+        ("my 🦄 and zeppelin ate a unicorn", "3 tokens are unknown and share one vector."),
+    ],
+)
+def test_unknown_words_are_counted(page, query, said):
+    page.locator("textarea").fill(query)
+    assert text(page, "summary").endswith(said or "to the 3 pads.")
+    assert ("unknown" in text(page, "summary")) == bool(said)
+
+
+def test_pads_have_the_places_that_the_words_leave(page):
+    slider = page.locator("input[name=pads]")
+
+    def agree(pads, most):
+        assert (slider.input_value(), slider.get_attribute("max")) == (str(pads), str(most))
+        assert text(page, "pads-used") == str(pads)
+        href = part(page, "link").evaluate("link => link.hash")
+        assert f"pads={pads}" in href if pads != 3 else "pads" not in href
+
+    agree(3, 43)
+    slider.press("End")
+    agree(43, 43)
+    page.wait_for_function("location.hash === '#pads=43'")
+    page.locator("textarea").fill("card " * 80)
+    agree(0, 0)
+    page.locator("textarea").fill("card " * 40)  # what was asked for comes back with the room
+    agree(8, 8)
+    slider.press("ArrowLeft")
+    agree(7, 8)
+    page.locator("textarea").fill("card")
+    agree(7, 47)
+    page.locator("textarea").fill("")
+    agree(7, 47)
+    page.locator("textarea").fill("card " * 47)
+    page.locator("form.playground button[type=reset]").click()
+    page.wait_for_function("location.hash === ''")
+    agree(3, 43)
+    go(page, address(page, "#pads=47"))  # more than there is room for
+    agree(43, 43)
+    page.wait_for_function("location.hash === '#pads=43'")
+
+
+@pytest.mark.parametrize("width", [320, 360, 700, 960, 1280])
+def test_no_switch_moves_another(page, width):
+    page.set_viewport_size({"width": width, "height": 740})
+    places = """() => {
+        const top = document.querySelector(".switches").getBoundingClientRect().top
+        return [...document.querySelectorAll(".switches :is(label, select, [type=range], button)")]
+            .map(one => one.getBoundingClientRect().top - top)
+    }"""
+    at_first = page.evaluate(places)
+    for name in ("scale", "mask", "fill", "causal"):
+        for option in page.locator(f"select[name={name}] option").all():
+            page.locator(f"select[name={name}]").select_option(option.get_attribute("value"))
+            assert page.evaluate(places) == at_first, (name, option.inner_text())
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+@pytest.mark.parametrize("width", [320, 360, 700, 960, 1280])
+def test_every_choice_is_read_to_its_end(page, width):
+    page.set_viewport_size({"width": width, "height": 740})
+    spare = page.locator("form.playground select").evaluate_all(
+        """all => all.flatMap(select => {
+            const pen = document.createElement("canvas").getContext("2d")
+            const style = getComputedStyle(select)
+            pen.font = style.font
+            const padding = parseFloat(style.paddingLeft) + parseFloat(style.paddingRight)
+            const arrow = 24
+            return [...select.options].map(option =>
+                select.clientWidth - padding - arrow - pen.measureText(option.text).width)
+        })"""
+    )
+    assert len(spare) == 14
+    assert min(spare) >= 0
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_phone_neither_zooms_nor_misses(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    go(page, address(page, "#pads=43"))
+    letters = page.locator("form.playground :is(textarea, select)").evaluate_all(
+        "all => all.map(one => parseFloat(getComputedStyle(one).fontSize))"
+    )
+    assert len(letters) == 5
+    assert min(letters) >= 16
+    targets = page.locator(
+        "form.playground :is(textarea, select, button, input[type=range], input[type=checkbox],"
+        " input[type=radio] + span, a)"
+    ).evaluate_all("all => all.map(one => [one.getBoundingClientRect().height, one.outerHTML])")
+    assert len(targets) == 23
+    assert [target for target in targets if target[0] < 24] == []
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_on_a_phone_what_comes_of_the_typing_is_in_view(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.locator("#playground").evaluate("form => form.scrollIntoView()")
+    order = [
+        page.locator(selector).bounding_box()
+        for selector in ("textarea", ".summary", 'figure[data-step="weights"] table', ".switches")
+    ]
+    assert [box["y"] for box in order] == sorted(box["y"] for box in order)
+    assert order[0]["y"] >= 0
+    assert order[1]["y"] + order[1]["height"] <= 440  # above the keyboard of the phone
+    assert order[2]["y"] + order[2]["height"] / 2 <= 740
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_control_stays_where_it_is_while_the_picture_grows(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    slider = page.locator("input[name=pads]")
+    slider.focus()
+    before = slider.bounding_box()["y"]
+    height = part(page, "result").bounding_box()["height"]
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        assert slider.bounding_box()["y"] == pytest.approx(before, abs=1)
+    assert part(page, "result").bounding_box()["height"] > height + 90
+    page.keyboard.press("End")
+    assert slider.bounding_box()["y"] == pytest.approx(before, abs=1)
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_no_button_covers_the_controls(page):
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.mouse.wheel(0, 2000)
+    page.wait_for_function("scrollY > 500")
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("!document.querySelector('.md-top').hidden")
+    assert not page.locator(".md-top").is_visible()
+    page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def test_a_switch_is_described_in_words(page):
+    scale = page.get_by_label("Scores divided by")
+    expect(scale).to_have_accessible_description("as plain")
+    scale.select_option("none")
+    expect(scale).to_have_accessible_description("moves the outputs by 0.5497")
+    assert part(page, "scale").get_attribute("class") == "moves"
+    pads = page.locator("input[name=pads]")
+    expect(pads).to_have_accessible_name("Pads")
+    expect(pads).to_have_accessible_description("moves the outputs by 0.0000")
+    page.locator("select[name=causal]").select_option("diagonal")
+    expect(page.get_by_label("Causal mask")).to_have_accessible_description("changes what is nan")
+
+
+@pytest.mark.parametrize("has_clipboard", [True, False])
+def test_the_link_is_copied_and_says_so(page, has_clipboard):
+    page.evaluate(
+        """(works) => Object.defineProperty(navigator, "clipboard", { value: works
+            ? { writeText: async (text) => { window.copied = text } } : undefined })""",
+        has_clipboard,
+    )
+    page.locator("select[name=scale]").select_option("none")
+    length = page.evaluate("history.length")
+    part(page, "link").click()
+    said = "The link is copied." if has_clipboard else "The address bar has the link."
+    expect(part(page, "copied")).to_have_text(said)
+    assert part(page, "copied").is_visible()
+    assert part(page, "status").text_content() == said
+    assert page.url.endswith("#scale=none")
+    assert page.evaluate("window.copied ?? null") == (page.url if has_clipboard else None)
+    assert page.evaluate("history.length") == length
+    page.locator("select[name=scale]").select_option("d")
+    assert part(page, "copied").text_content() == ""  # another state
+
+
+def test_the_link_is_a_link(page):
+    page.locator("select[name=scale]").select_option("none")
+    with page.context.expect_page() as opened:
+        part(page, "link").click(modifiers=["Control"])
+    opened.value.wait_for_load_state()
+    assert opened.value.url.endswith("playground.html#scale=none")
+    opened.value.close()
+    assert part(page, "copied").text_content() == ""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_moves_when_the_numbers_come(browser, built_site, width):
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    page.route("**/playground*.js", lambda route: (time.sleep(0.3), route.continue_()))
+    page.add_init_script(
+        """window.moved = []
+        new PerformanceObserver((seen) => moved.push(...seen.getEntries().map((e) => e.value)))
+            .observe({ type: "layout-shift", buffered: true })"""
+    )
+    page.goto(f"{built_site.as_uri()}/playground.html")
+    page.wait_for_function("document.querySelector('figure[data-step=weights] td')")
+    page.evaluate("new Promise((drawn) => setTimeout(() => requestAnimationFrame(drawn), 100))")
+    assert page.evaluate("moved") == []
+    context.close()
 
 
 @pytest.mark.parametrize("width", [360, 1280])

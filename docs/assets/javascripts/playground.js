@@ -42,11 +42,24 @@ document$.subscribe(() => {
 
   const asked = () => new URLSearchParams(location.hash.slice(1))
 
+  let padsAsked = initial.pads
+
   const readLink = () => {
     const link = asked()
+    form.elements.pads.max = playgroundModel.MAX_LEN - 1
     for (const name of Object.keys(initial)) set(name, link.get(name) ?? initial[name])
     const text = form.elements.text
     text.value = text.value.slice(0, text.maxLength)
+    padsAsked = form.elements.pads.value
+    if (Object.keys(initial).some((name) => link.has(name))) writeLinkSoon()
+  }
+
+  // The pads have the places that the words leave. What was asked for comes back with the room.
+  const fitPads = (words) => {
+    const { pads } = form.elements
+    pads.max = playgroundModel.MAX_LEN - Math.min(Math.max(words, 1), playgroundModel.MAX_LEN)
+    pads.value = padsAsked
+    part("pads-used").textContent = pads.value
   }
 
   const link = (now) => {
@@ -55,10 +68,10 @@ document$.subscribe(() => {
     return changed.length ? `#${query}` : ""
   }
 
-  // Browsers refuse to note the address many times in a second.
-  const writeLink = later(400, () => {
+  const writeLink = () => {
     history.replaceState(null, "", location.href.split("#")[0] + link(values()))
-  })
+  }
+  const writeLinkSoon = later(400, writeLink) // browsers refuse to many times in a second
 
   // Said once the reader rests: what was done by hand, and what came of it.
   let done = ""
@@ -114,13 +127,37 @@ document$.subscribe(() => {
     weights: () => "weights: the softmax of each row; each row sums to 1.",
     output: () => "output: the values, averaged with the weights of each row; 16 entries.",
   }
+  const together = ({ pads }) =>
+    ` The ${pads} pads are one column, the sum of their weights, and one row, that of the first.`
   const legend = " Coloured from its smallest number, faint, to its largest, strong."
 
-  const makeTable = (step, here) => {
-    const labels = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
+  // What a table of a step shows: its rows, their names and those of its columns.
+  const whole = (step, here) => {
+    const names = here.ids.map((id, place) => here.tokens[place] ?? "<pad>")
     const rows = here[step]
-    const columns = step === "output" ? [...rows[0].keys()].map(String) : labels
+    const columns = step === "output" ? [...rows[0].keys()].map(String) : names
     const blocked = step === "masked" || step === "weights" ? here.blocked : []
+    return { rows, names, columns, blocked }
+  }
+
+  // The weights with the pads as one column, which holds what they get together, and the first pad
+  // as the one row: with more than a few pads no single cell shows where the weight goes.
+  const folded = ({ tokens, pads, weights, blocked }) => {
+    const real = tokens.length
+    const fold = (row, together) => [...row.slice(0, real), together(row.slice(real))]
+    const rows = weights.slice(0, real + 1)
+    // One cell for all pads is masked where all are, or where one is and has a weight all the same.
+    const isBlocked = (i) => (pads) =>
+      pads.every(Boolean) || pads.some((masked, j) => masked && weights[i][real + j] > 0)
+    return {
+      rows: rows.map((row) => fold(row, (shares) => shares.reduce((a, b) => a + b))),
+      blocked: rows.map((_, i) => fold(blocked[i], isBlocked(i))),
+      names: [...tokens, `first of ${pads} pads`],
+      columns: [...tokens, `${pads} pads`],
+    }
+  }
+
+  const makeTable = (step, { rows, names, columns, blocked }) => {
     const [low, high] = range(step, rows, blocked)
     const corner = make("td", {},
       make("span", { className: step === "output" ? "v" : "k" },
@@ -128,7 +165,7 @@ document$.subscribe(() => {
       " ", make("span", { className: "q" }, hidden("rows: "), "queries"))
     const head = make("tr", {}, corner, ...columns.map((text) => header("col", text)))
     const body = rows.map((row, i) =>
-      make("tr", {}, header("row", labels[i]),
+      make("tr", {}, header("row", names[i]),
         ...Array.from(row, (n, j) => makeCell(step, n, blocked[i]?.[j], low, high))))
     return make("table", { className: "heatmap" }, make("thead", {}, head), make("tbody", {}, ...body))
   }
@@ -138,11 +175,14 @@ document$.subscribe(() => {
     const wanted = [step, "all"].includes(form.elements.show.value)
     figure.hidden = !wanted || !here
     if (figure.hidden) return
-    const table = makeTable(step, here)
-    const wide = table.tHead.rows[0].cells.length - 1 > (step === "output" ? 16 : WIDE)
-    figure.classList.toggle("compact", wide && !form.elements.numbers.checked)
-    figure.classList.toggle("dense", here.ids.length > room)
-    const caption = captions[step](here) + (step === "weights" ? "" : legend)
+    const small = step !== "output" && here.ids.length > WIDE && !form.elements.numbers.checked
+    const isFolded = small && step === "weights" && here.pads > 1
+    const view = isFolded ? folded(here) : whole(step, here)
+    const table = makeTable(step, view)
+    figure.classList.toggle("compact", small && view.columns.length > WIDE)
+    figure.classList.toggle("dense", view.columns.length > room)
+    const more = isFolded ? together(here) : step === "weights" ? "" : legend
+    const caption = captions[step](here) + more
     table.ariaLabel = caption
     figure.querySelector(".heat-scroll").replaceChildren(table)
     figure.querySelector("figcaption").textContent = caption
@@ -171,7 +211,7 @@ document$.subscribe(() => {
     const to = (place || order.length) - 1
     const moved = [...order]
     ;[moved[place], moved[to]] = [moved[to], moved[place]]
-    reorder(moved)
+    reorder(moved, part("tokens"))
     const button = part("tokens").querySelectorAll("button")[to]
     button.focus()
     done = `${button.textContent} is now ${to + 1} of ${order.length}. `
@@ -181,9 +221,9 @@ document$.subscribe(() => {
 
   const isTyped = (places) => places.every((typed, place) => typed === place)
 
-  const reorder = (places) => {
+  const reorder = (places, control) => {
     form.elements.order.value = isTyped(places) ? "" : places.join(".")
-    change()
+    change(control)
   }
 
   // Words ------------------------------------------------------------------------------------
@@ -215,22 +255,31 @@ document$.subscribe(() => {
       said.push(`${count(gone, "row")} of nan: every key is masked with minus infinity, `
         + "and the softmax divides 0 by 0.")
     }
+    const unknown = here.ids.filter((id) => id === playgroundModel.UNK).length
+    if (unknown) {
+      said.push(unknown === 1 ? "1 token is unknown and has the vector of all unknown words."
+        : `${unknown} tokens are unknown and share one vector.`)
+    }
     if (here.cut) said.push(`Cut at ${real} tokens: the last ${here.cut} are not read.`)
     return said.join(" ")
   }
 
-  const showSwitches = (switches, now, pads) => {
+  // Beside each switch, as a phrase: it describes the switch to those who listen.
+  const showSwitches = (switches, now) => {
     for (const [name, far] of Object.entries(switches)) {
       const plain = name === "order" ? !now.order : now[name] === part(name).dataset.plain
-      part(name).textContent = plain ? "plain" : `moves ${shown(far, 4)}`
+      part(name).replaceChildren(...(plain ? ["as plain"]
+        : Number.isNaN(far) ? ["changes ", hidden("what is "), "nan"]
+        : ["moves ", hidden("the outputs by "), shown(far, 4)]))
       part(name).className = plain || Number(shown(far, 4)) === 0 ? "" : "moves"
     }
-    part("pads-used").textContent = String(pads)
   }
 
   const update = () => {
+    const words = playgroundModel.tokenize(form.elements.text.value).length
+    const empty = words === 0
+    fitPads(words)
     const now = values()
-    const empty = playgroundModel.tokenize(now.text).length === 0
     form.classList.toggle("empty", empty)
     const found = empty ? {} : playgroundModel.effects(layer, now.text, settings(now))
     part("summary").textContent = empty
@@ -240,21 +289,26 @@ document$.subscribe(() => {
       if (isTyped(found.here.order)) form.elements.order.value = now.order = ""
       order = found.here.order
       showTokens(found.here, found.moved)
-      showSwitches(found.switches, now, found.here.pads)
+      showSwitches(found.switches, now)
     } else {
       for (const one of form.querySelectorAll(".switches span[data-part]")) one.textContent = ""
     }
     const room = part("result").clientWidth / 14 // for words that stand upright, side by side
     for (const step of STEPS) showStep(step, found.here, room)
-    part("numbers").hidden = empty || found.here.ids.length <= WIDE
+    part("numbers").hidden = empty || now.show === "output" || found.here.ids.length <= WIDE
     part("link").href = link(now) || "#"
+    part("copied").textContent = ""
   }
 
-  // What the reader did, other than following a link, goes into the address.
-  const change = () => {
+  // What the reader did, other than following a link, goes into the address. The control that did
+  // it stays where it was, though the picture above it on a phone may have grown.
+  const change = (control) => {
+    const top = () => control.getBoundingClientRect().top
+    const before = top()
     update()
+    scrollBy({ top: top() - before, behavior: "instant" })
     announce()
-    writeLink()
+    writeLinkSoon()
   }
 
   // Events -----------------------------------------------------------------------------------
@@ -262,13 +316,15 @@ document$.subscribe(() => {
   form.addEventListener("input", (event) => {
     const { name, value } = event.target
     if (name === "text") form.elements.order.value = ""
+    if (name === "pads") padsAsked = value
     if (name === "show") done = `Shown: ${value}. `
-    change()
+    change(event.target)
   })
   form.addEventListener("submit", (event) => event.preventDefault())
-  form.addEventListener("reset", () => {
+  form.addEventListener("reset", ({ target }) => {
     form.elements.order.value = ""
-    setTimeout(change) // after the reset
+    padsAsked = initial.pads
+    setTimeout(change, 0, target) // after the reset
   })
   const orders = {
     reverse: (places) => places.reverse(),
@@ -277,7 +333,19 @@ document$.subscribe(() => {
   }
   form.addEventListener("click", ({ target }) => {
     const rearranged = orders[target.dataset.order]
-    if (rearranged) reorder(rearranged([...order]))
+    if (rearranged) reorder(rearranged([...order]), target)
+  })
+  part("link").addEventListener("click", async (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return // opened elsewhere, as any link
+    event.preventDefault()
+    writeLink()
+    let said = "The link is copied."
+    try {
+      await navigator.clipboard.writeText(location.href)
+    } catch { // a page from disk may have no clipboard, and a reader may refuse it
+      said = "The address bar has the link."
+    }
+    part("copied").textContent = part("status").textContent = said
   })
   document.addEventListener("click", ({ target }) => {
     if (target.closest("a.try")) {
