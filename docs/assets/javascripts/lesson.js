@@ -12,7 +12,7 @@ document$.subscribe(() => {
   const mend = () => {
     const all = (selector) => document.querySelectorAll(selector)
     for (const box of all(
-      ".heat-scroll, .formula, .md-typeset__scrollwrap, .jupyter-wrapper :is(pre, pre > code)")) {
+      ".heat-scroll, .stage, .formula, .md-typeset__scrollwrap, .jupyter-wrapper :is(pre, pre > code)")) {
       sizes.observe(box)
     }
     for (const part of all(".md-code__nav, .md-search-result__article :is(h1, h2)")) part.role = "none"
