@@ -8,6 +8,7 @@ import pytest
 from selfattn.figures.faults import SECTIONS, cell, faults_by_probes
 from selfattn.probes.faulty import FAULTS
 from selfattn.probes.functions.run import PROBES
+from selfattn.probes.gallery import table
 from selfattn.probes.report import Finding
 from selfattn.probes.run import catalog
 
@@ -99,12 +100,19 @@ def test_a_report_names_the_section_and_the_page() -> None:
 
 
 def test_a_cell_says_its_verdict_in_words() -> None:
-    assert cell(Finding("order", "ok", 1e-7, 1e-6)) == "<td>ok</td>"
+    words = {"ok": "ok", "not applicable": "not", "cannot tell": "unknown"}
+    for verdict, sign in words.items():
+        said = f'<td class="{sign}"><span>{verdict}</span></td>'
+        assert cell(Finding("order", verdict, 1e-7, 1e-6)) == said
+        assert cell(Finding("order", verdict, 1e-7, 1e-6), named=True) == said
     assert cell(Finding("order", "fault", 0.1234, 1e-6)).endswith("<b>fault</b> 0.12</td>")
     assert cell(Finding("order", "fault", 12345.0, 1e-6)).endswith("<b>fault</b> 12,000</td>")
     assert cell(Finding("order", "fault", 1e-7, 1e-6)).endswith("<b>fault</b> under 0.0001</td>")
     assert cell(Finding("order", "fault", 0.0, 1e-6)).endswith("<b>fault</b> 0</td>")
     assert cell(Finding("order", "fault", float("nan"), 0.0)).endswith("<b>fault</b> nan</td>")
+    assert cell(Finding("order", "fault", 1.0), named=True) == (
+        '<td class="fault"><a href="probe-list.html#order">order</a><b>fault</b> 1</td>'
+    )
 
 
 def test_a_column_for_each_probe_that_finds_something_and_a_count_of_the_others() -> None:
@@ -118,13 +126,43 @@ def test_a_column_for_each_probe_that_finds_something_and_a_count_of_the_others(
         },
         "Some faults.",
     )
-    columns = re.findall(r'<th scope="col">(.*?)</th>', html)
-    assert columns == ["fault", '<a href="probe-list.html#order">order</a>', "the other 2"]
-    assert re.findall(r'<th scope="row">(.*?)</th>', html) == ["a &lt; b", "two"]
+    order = '<a href="probe-list.html#order">order</a>'
+    columns = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', html)
+    assert columns == ["fault", order, "the other 2"]
+    assert re.findall(r'<th scope="row"[^>]*>(.*?)</th>', html) == ["a &lt; b", "two"]
     cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
-    assert cells == ["<b>fault</b> 1", "1 ok, 1 not applicable", "ok", "1 ok, 1 cannot tell"]
-    assert 'tabindex="0"' in html
+    assert cells[0] == f"{order}<b>fault</b> 1"
+    assert [re.sub(r"<.*?>", "", one) for one in cells[1:]] == [
+        "1\N{NO-BREAK SPACE}ok, 1\N{NO-BREAK SPACE}not applicable",
+        "ok",
+        "1\N{NO-BREAK SPACE}ok, 1\N{NO-BREAK SPACE}cannot tell",
+    ]
     assert SECTIONS.startswith("probe-list.html#")
+
+
+def test_a_table_says_its_roles_which_a_block_would_lose() -> None:
+    html = faults_by_probes({"one": {"order": Finding("order", "fault", 1.0)}}, "A fault.")
+    roles = {"table": "table", "thead": "rowgroup", "tbody": "rowgroup", "tr": "row", "td": "cell"}
+    found = re.findall(r"<(table|thead|tbody|tr|td|th)\b([^>]*)>", html)
+    for tag, attributes in found:
+        if tag == "th":
+            role = "columnheader" if 'scope="col"' in attributes else "rowheader"
+        else:
+            role = roles[tag]
+        assert f'role="{role}"' in attributes, tag
+    assert {tag for tag, _ in found} == {*roles, "th"}
+
+
+def test_nearly_all_faults_return_the_right_shape_each_time() -> None:
+    rows = table(only=["shapes"])
+    others = [row.fault.what for row in rows if "returned" in row.cells["shapes"].where]
+    assert sorted(others) == [
+        "mask of one axis too many",
+        "mask taken for a triangle",
+        "mask without its middle axis",
+    ]
+    assert len(rows) > 20 * len(others)
+    assert "nearly all return the right shape each time" in GALLERY
 
 
 def test_what_is_live_is_what_the_page_says() -> None:
