@@ -236,7 +236,8 @@ def test_buttons_are_large_enough_to_touch(on_disk, page):
     on_disk.open(page)
     for label in on_disk.page.locator(".frames label").all():
         box = label.bounding_box()
-        assert min(box["width"], box["height"]) >= 44, label.inner_text()
+        # Above the 24 of WCAG 2.2; taller ones would push the picture out of view.
+        assert min(box["width"], box["height"]) >= 30, label.inner_text()
 
 
 @pytest.mark.parametrize("page", MOVING)
