@@ -72,7 +72,7 @@ def probe(
             Hugging Face's models are called in their own way.
         width, causal, positions, heads, seed: claims, see `Claims`.
         only: names of the probes to run; all if None.
-        claims: the other claims, see `Claims`: mask, window, packed, cache, forms, sums_to_one,
+        claims: the other claims, see `Claims`: mask, window, full, seq, packed, cache, forms, sums_to_one,
             bare, factory, dtype, device, budget.
 
     Returns:
