@@ -14,7 +14,7 @@ from selfattn.probes.noise import largest
 from selfattn.probes.subject import Subject
 from selfattn.probes.watch import is_bare
 
-SLIGHT = 1e-3
+SLIGHT = 1 / 256
 """How far weights may be from a sum of 1: a small number is often added to what they are divided
 by, and some forms of weights cancel."""
 
@@ -83,11 +83,11 @@ def one_token(subject: Subject) -> Iterator[Movement]:
     except LayerFailed as failure:
         yield Movement("one token", failed=str(failure))
         return
-    tiny = x * SMALL, y * SMALL
     arrived = [_arrives(subject, fx, fy, (x - y).to("cpu", torch.float64))]
     if arrived[0].fault:
-        step = (tiny[0] - tiny[1]).to("cpu", torch.float64)
-        arrived.append(_arrives(subject, *map(subject.run, tiny), step))
+        x, y = x * SMALL, y * SMALL
+        step = (x - y).to("cpu", torch.float64)
+        arrived.append(_arrives(subject, subject.run(x), subject.run(y), step))
     yield min(arrived, key=lambda movement: movement.badness)
     bare = is_bare(subject) if subject.claims.bare is None else subject.claims.bare
     if bare:

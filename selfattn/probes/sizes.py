@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from selfattn.probes.failures import LayerFailed, no_output
 from selfattn.probes.runner import Runner
 
-SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 6, 5, 4, 3, 2)
+SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 10, 49, 50, 196, 197, 6, 5, 4, 3, 2)
 """Lengths that are tried, in this order, until the layer takes one."""
 
 LONGER = (8, 20, 33)

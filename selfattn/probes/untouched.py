@@ -40,5 +40,5 @@ def inputs(subject: Subject) -> Iterator[Movement]:
 
 
 def _changed(what: str, before: Tensor, after: Tensor, form: Form) -> Movement:
-    moved = float((after.double() - before.double()).abs().max())
+    moved = float((after.detach().double() - before.double()).abs().max())
     return Movement(what, moved, 0.0, where={"form": form.name, "written into": what})
