@@ -49,7 +49,7 @@ def cache(subject: Subject) -> Iterator[Movement]:
 def _long(subject: Subject) -> Iterator[Movement]:
     """Decode a longer sequence one by one, for caches that are too small."""
     form = Form("a longer sequence, no gradients")
-    x = subject.draw(subject.generator("cache long"), 2, LONGER[-1])
+    x = subject.draw(subject.generator("cache long"), 2, LONGER[1])
     try:
         base, out = subject.run(x), _decode(subject, x, [2] + [1] * (x.shape[1] - 2), form)
     except LayerFailed:

@@ -67,7 +67,8 @@ def gradients(subject: Subject) -> Iterator[Movement]:
     """Sum the real outputs; the gradients of the input and of all parameters must be finite."""
     x = subject.draw(subject.generator("gradients"), subject.batch, subject.seq)
     for form, how, blocked in subject.ways():
-        if form.grad:
+        empty = blocked is not None and bool(_without_key(subject, blocked).any())
+        if form.grad and not empty:  # rows without a key are for the next probe
             yield _gradients(subject, x, blocked, form, how)
             if blocked is not None:
                 zeros = x.masked_fill(blocked.unsqueeze(-1), 0)
