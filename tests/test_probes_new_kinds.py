@@ -4,6 +4,7 @@ And right layers that look faulty until rounding, zeros before training, or mask
 thought of. The layers are small and differ from a right one in one place.
 """
 
+import json
 import math
 
 import pytest
@@ -445,6 +446,17 @@ def test_another_length_must_be_said() -> None:
     assert probe(layer, seq=23, **claims).ok
     with pytest.raises(ClaimError, match="seq must be a whole number"):
         probe(layer, seq=0, **claims)
+
+
+def test_the_command_takes_these_claims(capsys) -> None:
+    from selfattn.cli import main
+
+    place = ["selfattn.probes.sound:Attention", "--by-place", "--seq", "6", "--json"]
+    status = main(["probe", *place, "--only", "allowed-tokens,pad-content"])
+    said = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert (said["claims"]["full"], said["claims"]["seq"]) == (False, 6)
+    assert [f["verdict"] for f in said["findings"]] == ["ok", "not applicable"]
 
 
 def test_some_of_many_places() -> None:

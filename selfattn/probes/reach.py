@@ -46,25 +46,16 @@ def allowed_tokens(subject: Subject) -> Iterator[Movement]:
 
 def _least(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> Movement:
     how = f"a token that may be looked at, {name}"
-    batch, seq = subject.batch, subject.seq
-    farthest = torch.zeros(batch, seq, seq, dtype=torch.float64)  # [batch, row, token]
-    size = 0.0
-    tokens = some(range(seq))
+    tokens = some(range(subject.seq))
     pairs = _pairs(subject, blocked)
-    pairs[:, :, [token not in tokens for token in range(seq)]] = False
+    pairs[:, :, [token not in tokens for token in range(subject.seq)]] = False
     if not pairs.any():
         return Movement(how, failed="there is no pair of tokens to look at")
+    farthest, size = torch.zeros(pairs.shape, dtype=torch.float64), 0.0
     try:
-        for number, (spread, change) in enumerate(TRIES * MORE):
-            generator = subject.generator(f"allowed-tokens {number}")
-            x = subject.draw(generator, batch, seq, scale=spread)
-            base = subject.run(x, blocked, form)
-            size = max(size, float(base.nan_to_num(0).abs().max()))
-            for token in tokens:
-                changed = x.clone()
-                changed[:, token] = subject.draw(generator, batch, scale=change)
-                moved = (subject.run(changed, blocked, form) - base).abs().amax(-1)
-                farthest[:, :, token] = torch.maximum(farthest[:, :, token], moved)
+        for number in range(len(TRIES) * MORE):
+            moved, largest = _tried(subject, blocked, form, tokens, number)
+            farthest, size = torch.maximum(farthest, moved), max(size, largest)
             still = (farthest[pairs] <= 0).double().mean()
             if number >= 2 and (still == 0 or (number >= len(TRIES) - 1 and still > FEW)):
                 break
@@ -73,6 +64,22 @@ def _least(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> M
     # One shape and one seed: what does not arrive leaves every bit, or nearly, as it was.
     floor = size * torch.finfo(torch.float32).eps * 1e-3
     return _judged(farthest, pairs, floor, form, how)
+
+
+def _tried(
+    subject: Subject, blocked: Tensor | None, form: Form, tokens: list[int], number: int
+) -> tuple[Tensor, float]:
+    """Change each token once; give how far rows moved, `[batch, row, token]`, and their size."""
+    spread, change = TRIES[number % len(TRIES)]
+    generator = subject.generator(f"allowed-tokens {number}")
+    x = subject.draw(generator, subject.batch, subject.seq, scale=spread)
+    base = subject.run(x, blocked, form)
+    moved = base.new_zeros(subject.batch, subject.seq, subject.seq)
+    for token in tokens:
+        changed = x.clone()
+        changed[:, token] = subject.draw(generator, subject.batch, scale=change)
+        moved[:, :, token] = (subject.run(changed, blocked, form) - base).abs().amax(-1)
+    return moved, float(base.nan_to_num(0).abs().max())
 
 
 def _judged(farthest: Tensor, pairs: Tensor, floor: float, form: Form, how: str) -> Movement:
