@@ -10,6 +10,7 @@ from selfattn.probes.catalog import probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.sizes import LONGER
 from selfattn.probes.subject import Subject
 
 
@@ -33,6 +34,7 @@ def cache(subject: Subject) -> Iterator[Movement]:
     except LayerFailed as failure:
         yield Movement("at once", failed=str(failure))
         return
+    yield from _long(subject)
     for grad in (False, True):
         for name, sizes in _chunkings(subject.seq).items():
             form = Form(f"{name}, {'with' if grad else 'no'} gradients", grad=grad)
@@ -42,6 +44,17 @@ def cache(subject: Subject) -> Iterator[Movement]:
                 yield Movement(name, failed=str(failure))
                 continue
             yield subject.still(f"chunks: {name}", base, out, None, form)
+
+
+def _long(subject: Subject) -> Iterator[Movement]:
+    """Decode a longer sequence one by one, for caches that are too small."""
+    form = Form("a longer sequence, no gradients")
+    x = subject.draw(subject.generator("cache long"), 2, LONGER[1])
+    try:
+        base, out = subject.run(x), _decode(subject, x, [2] + [1] * (x.shape[1] - 2), form)
+    except LayerFailed:
+        return  # a length that a layer refuses is its own affair
+    yield subject.still("chunks: a longer sequence one by one", base, out, None, form)
 
 
 def _chunkings(seq: int) -> dict[str, list[int]]:

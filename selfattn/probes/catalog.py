@@ -5,18 +5,17 @@ takes a subject, or a layer and its claims, and returns a `Finding`.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from selfattn.probes.claims import Claims, claims_of
 from selfattn.probes.failures import LayerFailed
+from selfattn.probes.hidden import Measure, hidden_by
 from selfattn.probes.movement import Movement
 from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE, OK, Finding
 from selfattn.probes.stopping import TimeUp
 from selfattn.probes.subject import Subject
-
-Measure = Callable[[Subject], Iterable[Movement]]
 
 
 class CannotTell(Exception):
@@ -94,6 +93,8 @@ def _judge(entry: Probe, measure: Measure, subject: Subject) -> Finding:
         return Finding(entry.name, NOT_APPLICABLE, meaning=reason, page=entry.page)
     try:
         movements = list(measure(subject))
+        if any(m.fault and m.must for m in movements) and (hidden := hidden_by(subject, measure)):
+            raise CannotTell(hidden)
     except CannotTell as why:
         return Finding(entry.name, why.verdict, meaning=str(why), page=entry.page)
     except LayerFailed as failure:

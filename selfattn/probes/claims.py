@@ -25,6 +25,9 @@ class Claims:
             only. False: takes no mask.
         window: how many keys back a query sees, its own counted, so that 1 is itself alone; to
             both sides when not causal. A stack of n layers of window w has 1 + n * (w - 1).
+        full: every token that causal, window and packed leave is looked at. False: others are
+            hidden by place too, as in block-local, dilated or global-token attention.
+        seq: the only length that it takes. None: try which it takes.
         packed: the layer keeps documents apart that share a row. True: it takes their ids
             `[batch, seq]` (int64, 0, 1, ...) as third argument, or by the keyword `documents`.
             Or a function `(x, ids)` that gives its output.
@@ -48,6 +51,8 @@ class Claims:
     seed: int = 0
     mask: bool | str = True
     window: int | None = None
+    full: bool = True
+    seq: int | None = None
     packed: bool | Callable[..., Any] = False
     cache: bool | Callable[..., Any] = False
     forms: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -102,6 +107,8 @@ def _check_values(claims: Claims) -> None:
         (not isinstance(claims.seed, int), "seed", "a whole number"),
         (claims.mask not in (True, False, "right"), "mask", 'True, "right" or False'),
         (not (claims.window is None or _count(claims.window)), "window", "a whole number from 1"),
+        (claims.full not in (True, False), "full", "True or False"),
+        (not (claims.seq is None or _count(claims.seq)), "seq", "a whole number from 1"),
         (not _flag_or_callable(claims.packed), "packed", "True, False or a function (x, ids)"),
         (not _flag_or_callable(claims.cache), "cache", "True, False or a function (x, cache)"),
         (not _functions(claims.forms), "forms", "a dict from names to functions (x, blocked)"),

@@ -44,6 +44,8 @@ def add_to(commands: Any) -> None:
     )
     add("--heads", type=int, help="the number of heads")
     add("--window", type=int, help="how many keys back a query sees, its own counted")
+    add("--by-place", dest="full", action="store_false", help="others are hidden by place too")
+    add("--seq", type=int, help="the only length that it takes")
     add(
         "--no-mask",
         dest="mask",

@@ -41,6 +41,8 @@ def no_output(failures: Sequence[LayerFailed], claims: Claims) -> ProbeError:
     hints = []
     if claims.mask and not first.shape and first.details != "timeout":
         hints.append("if it takes no mask, say mask=False")
+    if claims.seq is None and first.details != "timeout":
+        hints.append("if it takes one length only, say seq=")
     hints.append(f"it was given x {tried} and blocked, bool [batch, seq] or None")
     trace = "" if first.details in ("", "timeout") else f"\n\n{first.details}"
     return ProbeError(f"{said}; {'; '.join(hints)}.{trace}")

@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import probe
 from selfattn.probes.dropout import no_dropout, still_draws
 from selfattn.probes.failures import LayerFailed
@@ -63,6 +68,7 @@ def modes(subject: Subject) -> Iterator[Movement]:
             continue
         with_grad = replace(form, name=f"{form.name}, with gradients", grad=True)
         yield from against(subject, form, with_grad)
+    yield from against(subject, PLAIN, Form("inference mode", layer=_inferring(subject)))
     if subject.adapted.biased:
         biased = Form("a bias added to the scores", layer=subject.adapted.biased)
         yield from against(subject, biased, replace(biased, grad=True))
@@ -74,6 +80,14 @@ def modes(subject: Subject) -> Iterator[Movement]:
             name = "training mode, dropout 0"
             yield from against(subject, PLAIN, Form(name, train=True, grad=True))
             yield from against(subject, PLAIN, Form(f"{name}, no gradients", train=True))
+
+
+def _inferring(subject: Subject) -> Layer:
+    def call(x: Tensor, blocked: Tensor | None) -> Any:
+        with torch.inference_mode():
+            return subject.adapted.call(x, blocked)
+
+    return call
 
 
 def against(subject: Subject, first: Form, second: Form) -> Iterator[Movement]:

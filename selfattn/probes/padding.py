@@ -8,8 +8,9 @@ from torch import Tensor
 from selfattn.probes.catalog import probe, without_mask
 from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed
-from selfattn.probes.forms import Form
+from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.sizes import CROWD, LONGER
 from selfattn.probes.subject import Subject
 
 POISON = (1.0, 100.0)
@@ -54,10 +55,12 @@ def _unless_on_the_left(claims: Claims) -> str:
 def left_pads(subject: Subject) -> Iterator[Movement]:
     """Write other numbers into left pads; then move the pads from the right to the left."""
     yield from _content(subject, "left")
-    if subject.claims.positions != "absolute":
+    if subject.claims.positions != "absolute" and subject.claims.full:
         for form in subject.forms:
             if not (form.train and subject.dropping):  # the dropped places differ
-                yield _sides(subject, form)
+                yield _sides(subject, form, subject.batch, subject.seq)
+        for batch, seq in _further(subject):
+            yield from _taken(_sides(subject, PLAIN, batch, seq))
 
 
 @probe(
@@ -87,6 +90,9 @@ def pad_count(subject: Subject) -> Iterator[Movement]:
             compared += not movement.failed
             if compared == 3:
                 break
+    for seq in LONGER:
+        x = subject.draw(generator, 2, seq)
+        yield from _taken(_cut(subject, x, seq // 2, PLAIN))
 
 
 def _content(subject: Subject, side: str) -> Iterator[Movement]:
@@ -101,13 +107,31 @@ def _content(subject: Subject, side: str) -> Iterator[Movement]:
                 how = f"pads on the {side}, a spread of {scale:g} written into them"
                 two = (x, blocked), (poisoned, blocked)
                 yield subject.compare(how, *two, forms=(form, form), same=True)
+    for batch, seq in _further(subject):
+        x = subject.draw(generator, batch, seq)
+        blocked = subject.pads(batch, seq, side, least=1)
+        poison = subject.draw(generator, batch, seq, scale=POISON[-1])
+        two = (x, blocked), (torch.where(blocked.unsqueeze(-1), poison, x), blocked)
+        how = f"pads on the {side}, sizes {batch} and {seq}"
+        yield from _taken(subject.compare(how, *two, same=True))
 
 
-def _sides(subject: Subject, form: Form) -> Movement:
+def _further(subject: Subject) -> list[tuple[int, int]]:
+    """Give further sizes `(batch, seq)`: longer ones, and a larger batch."""
+    return [*((2, seq) for seq in LONGER), (CROWD, subject.seq)]
+
+
+def _taken(movement: Movement) -> Iterator[Movement]:
+    """Pass a movement on, unless the layer refused the size: that is its own affair."""
+    if not movement.failed:
+        yield movement
+
+
+def _sides(subject: Subject, form: Form, batch: int, seq: int) -> Movement:
     how = "pads on the left, not the right"
-    x = subject.draw(subject.generator("left-pads side"), subject.batch, subject.seq)
-    right = subject.pads(subject.batch, subject.seq, least=1)
-    left = subject.pads(subject.batch, subject.seq, "left", least=1)
+    x = subject.draw(subject.generator("left-pads side"), batch, seq)
+    right = subject.pads(batch, seq, least=1)
+    left = subject.pads(batch, seq, "left", least=1)
     shifts = right.sum(1).tolist()
     try:
         base, other = subject.run(x, right, form), subject.run(_rolled(x, shifts), left, form)

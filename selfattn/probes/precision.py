@@ -12,6 +12,7 @@ from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.noise import largest
 from selfattn.probes.report import ProbeError
 from selfattn.probes.subject import Subject
 
@@ -20,22 +21,25 @@ from selfattn.probes.subject import Subject
     "precision",
     changes="the precision: under autocast, and as a copy in bfloat16; then what is blocked",
     fault="In bfloat16 an output is not finite, or what is blocked comes through.",
-    causes=("a fill that bfloat16 or float16 rounds or cannot hold",),
+    causes=(
+        "a fill that bfloat16 or float16 rounds or cannot hold",
+        "the mask is applied in full precision only",
+    ),
     page="padding-mask",
-    unless=lambda claims: "" if claims.mask or claims.causal else "nothing is blocked",
 )
 def precision(subject: Subject) -> Iterator[Movement]:
     """Write other numbers into what is blocked; real outputs must stay, and be finite."""
     if subject.dtype not in (torch.float32, torch.float64):
         raise NotApplicable(f"all probes ran in {str(subject.dtype).removeprefix('torch.')}")
-    yield from _blocked(subject, Form("under autocast to bfloat16", layer=_autocast(subject)))
+    autocast = Form("under autocast to bfloat16", layer=_autocast(subject))
+    yield from _blocked(subject, subject, autocast)
     layer = subject.layer
     if isinstance(layer, nn.Module) and not isinstance(layer, torch.jit.ScriptModule):
         try:
             low = copy.deepcopy(layer).to(torch.bfloat16)
             claims = replace(subject.claims, dtype=torch.bfloat16, forms={}, cache=False)
             with Subject(low, replace(claims, budget=max(subject.budget.left, 1e-3))) as copied:
-                yield from _blocked(copied, Form("a copy in bfloat16"))
+                yield from _blocked(subject, copied, Form("a copy in bfloat16"))
         except (ProbeError, RuntimeError, TypeError) as error:
             first = str(error).split("\n")[0]
             yield Movement("a copy", failed=f"no copy in bfloat16 runs: {first}")
@@ -49,39 +53,51 @@ def _autocast(subject: Subject) -> Any:
     return call
 
 
-def _blocked(subject: Subject, form: Form) -> Iterator[Movement]:
+def _blocked(subject: Subject, low: Subject, form: Form) -> Iterator[Movement]:
+    """Compare a layer with itself in low precision, as another subject or another form of call."""
     generator = subject.generator("precision")
     x = subject.draw(generator, subject.batch, subject.seq)
     other = subject.draw(generator, subject.batch, subject.seq, scale=100.0)
-    for name, blocked in subject.masks(subject.batch, subject.seq).items():
-        if blocked is None:
-            continue
-        changed = torch.where(blocked.unsqueeze(-1), other, x)
-        yield _two(subject, name, x, changed, blocked, ~blocked, form)
+    masks = subject.masks(subject.batch, subject.seq)
+    if subject.claims.mask:
+        empty = subject.pads(subject.batch, subject.seq)
+        empty[subject.batch // 2] = True
+        masks["one sample blocked throughout"] = empty
+    for name, blocked in masks.items():
+        hidden = torch.zeros_like(x[..., 0], dtype=torch.bool) if blocked is None else blocked
+        changed = torch.where(hidden.unsqueeze(-1), other, x)
+        yield _two(subject, low, name, (x, changed, blocked), ~hidden, form)
     if subject.claims.causal:
         half = torch.arange(subject.seq) < subject.seq // 2
         places = half.expand(subject.batch, -1).to(x.device)
         changed = torch.where(places.unsqueeze(-1), x, other)
-        yield _two(subject, "later tokens", x, changed, None, places, form)
+        yield _two(subject, low, "later tokens", (x, changed, None), places, form)
 
 
 def _two(
     subject: Subject,
+    low: Subject,
     how: str,
-    x: Tensor,
-    changed: Tensor,
-    blocked: Tensor | None,
+    given: tuple[Tensor, Tensor, Tensor | None],
     places: Tensor,
     form: Form,
 ) -> Movement:
+    """Call with two inputs and one mask; what full precision keeps, low precision must."""
+    x, changed, blocked = given
     try:
         base, other = subject.run(x, blocked), subject.run(changed, blocked)
         if subject.still(how, base, other, places, same=True).fault:
             raise CannotTell("what is blocked comes through in full precision already")
-        base, other = subject.run(x, blocked, form), subject.run(changed, blocked, form)
+        full = base
+        base, other = (low.run(low.cast(t), blocked, form) for t in (x, changed))
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
-    found = subject.still(how, base, other, places, form)
-    judged = base[places.cpu()]
-    rounding = 4 * torch.finfo(torch.bfloat16).eps * float(judged.abs().nan_to_num(0).max())
+    judged = places.cpu() | ~places.cpu().any(1, keepdim=True)  # and samples that are all pads
+    lost = full.isfinite().all(-1) & ~base.isfinite().all(-1) & judged
+    if lost.any():
+        batch, row = (int(i) for i in lost.nonzero()[0])
+        where = {"form": form.name, "changed": how, "batch": batch, "row": row}
+        return Movement(how, float("nan"), 0.0, where=where)
+    found = low.still(how, base, other, places, form)
+    rounding = 4 * torch.finfo(torch.bfloat16).eps * largest(base[places.cpu()])
     return replace(found, allowed=max(found.allowed, rounding))

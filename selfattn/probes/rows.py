@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.calling import first_tensor
-from selfattn.probes.catalog import probe, without_mask
+from selfattn.probes.catalog import CannotTell, probe, without_mask
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement, everywhere
+from selfattn.probes.report import FAULT
 from selfattn.probes.subject import Subject
 
 
@@ -52,6 +53,29 @@ def empty_rows(subject: Subject) -> Iterator[Movement]:
 
 
 @probe(
+    "gradients",
+    changes="nothing; then what stands in the pads, to vectors of zeros",
+    fault="A gradient is not finite, for an ordinary input.",
+    causes=(
+        "a root, a norm or a division whose derivative at 0 is not finite, such as sqrt(0)",
+        "a branch of torch.where that is not taken, and not finite on the way back",
+        "an overflow",
+    ),
+    page="causal-mask",
+)
+def gradients(subject: Subject) -> Iterator[Movement]:
+    """Sum the real outputs; the gradients of the input and of all parameters must be finite."""
+    x = subject.draw(subject.generator("gradients"), subject.batch, subject.seq)
+    for form, how, blocked in subject.ways():
+        empty = blocked is not None and bool(_without_key(subject, blocked).any())
+        if form.grad and not empty:  # rows without a key are for the next probe
+            yield _gradients(subject, x, blocked, form, how)
+            if blocked is not None:
+                zeros = x.masked_fill(blocked.unsqueeze(-1), 0)
+                yield _gradients(subject, zeros, blocked, form, f"{how}, of zeros")
+
+
+@probe(
     "empty-gradients",
     changes="one sample that is blocked throughout, and a loss on the others",
     fault="A sample with nothing to attend makes the others' gradients not finite.",
@@ -65,31 +89,38 @@ def empty_rows(subject: Subject) -> Iterator[Movement]:
 def empty_gradients(subject: Subject) -> Iterator[Movement]:
     """Sum the real outputs; the gradients of the input and of all parameters must be finite."""
     x = subject.draw(subject.generator("empty-gradients"), subject.batch, subject.seq)
+    if gradients(subject).verdict == FAULT:
+        raise CannotTell("gradients are not finite without an empty sample already")
     for how, blocked in _masks(subject).items():
         for form in (form for form in subject.forms if form.grad):
             yield _gradients(subject, x, blocked, form, how)
 
 
-def _gradients(subject: Subject, x: Tensor, blocked: Tensor, form: Form, how: str) -> Movement:
+def _gradients(
+    subject: Subject, x: Tensor, blocked: Tensor | None, form: Form, how: str
+) -> Movement:
     layer = form.layer or subject.adapted.call
     leaf = x.clone().requires_grad_()
     wanted = [leaf, *subject.state.parameters]
 
     def backward() -> tuple[Tensor | None, ...]:
-        out = first_tensor(layer(leaf.clone(), blocked.clone(), **form.options))
+        taken = subject.mask_for(x, blocked)
+        mask = None if taken is None else taken.clone()
+        out = first_tensor(layer(leaf.clone(), mask, **form.options))
         if not out.requires_grad:
             return ()
         # Cut out, not multiplied by 0: what is left out of a loss must have no say in it.
-        loss = out[~blocked].float().square().sum()
+        judged = out if blocked is None else out[~blocked]
+        loss = judged.float().square().sum()
         return torch.autograd.grad(loss, wanted, allow_unused=True)
 
     try:
-        gradients = subject.call(backward, form, x)
+        found = subject.call(backward, form, x)
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
-    if not gradients:
+    if not found:
         return Movement(how, failed="the layer passes no gradients")
-    wrong = [i for i, g in enumerate(gradients) if g is not None and not g.isfinite().all()]
+    wrong = [i for i, g in enumerate(found) if g is not None and not g.isfinite().all()]
     where = {"form": form.name, "changed": how}
     if not wrong:
         return Movement(how, 0.0, 0.0, where=where)

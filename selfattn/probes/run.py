@@ -19,6 +19,7 @@ from selfattn.probes import (
     rows,
     scores,
     shapes,
+    untouched,
 )
 from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import CATALOG, Probe
@@ -37,6 +38,7 @@ MODULES = (
     modes,
     call_forms,
     dropout,
+    untouched,
     rows,
     shapes,
     scores,
@@ -72,8 +74,8 @@ def probe(
             Hugging Face's models are called in their own way.
         width, causal, positions, heads, seed: claims, see `Claims`.
         only: names of the probes to run; all if None.
-        claims: the other claims, see `Claims`: mask, window, packed, cache, forms, sums_to_one,
-            bare, factory, dtype, device, budget.
+        claims: the other claims, see `Claims`: mask, window, full, seq, packed, cache, forms,
+            sums_to_one, bare, factory, dtype, device, budget.
 
     Returns:
         The report, the same for a seed but for the seconds. The layer is as it was.

@@ -135,6 +135,8 @@ class Runner(Inputs):
             raise LayerFailed(f"{what}, for x {list(x.shape)}")
         if found is not out and type(out) is tuple:
             self.note("it returns a tuple; its first tensor is judged")
+        if found.is_complex():
+            found = torch.view_as_real(found).flatten(-2)  # both parts are judged
         fits = found.dim() == 3 and found.shape[:2] == x.shape[:2]
         if not fits or self._width_out not in (None, found.shape[2]):
             wanted = f"[{x.shape[0]}, {x.shape[1]}, {self._width_out or 'width_out'}]"

@@ -1,10 +1,18 @@
 """Sizes that a layer takes, found by trying."""
 
+from collections.abc import Sequence
+
 from selfattn.probes.failures import LayerFailed, no_output
 from selfattn.probes.runner import Runner
 
-SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 6, 5, 4, 3, 2)
+SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 10, 49, 50, 196, 197, 6, 5, 4, 3, 2)
 """Lengths that are tried, in this order, until the layer takes one."""
+
+LONGER = (8, 20, 33)
+"""Further lengths, even and odd, for faults that one short sequence does not show."""
+
+CROWD = 33
+"""A batch larger than most, for the same."""
 
 BATCH = 5
 
@@ -18,8 +26,9 @@ def find_sizes(runner: Runner) -> tuple[int, int]:
     taken = (runner.claims.heads, runner.claims.width)
     batch = BATCH if BATCH not in taken else 3
     failures: list[LayerFailed] = []
-    for seq in SEQUENCES:
-        if seq in taken and seq == 7:
+    only = runner.claims.seq
+    for seq in (only,) if only else SEQUENCES:
+        if seq in taken and seq == 7 and not only:
             continue
         for size in (batch, seq, 1):
             try:
@@ -31,6 +40,13 @@ def find_sizes(runner: Runner) -> tuple[int, int]:
             else:
                 return size, seq
     raise no_output(failures, runner.claims)
+
+
+def some(places: Sequence[int], most: int = 12) -> list[int]:
+    """Give at most `most` of the places, evenly spread, the first and the last among them."""
+    if len(places) <= most:
+        return list(places)
+    return [places[i * (len(places) - 1) // (most - 1)] for i in range(most)]
 
 
 def _try(runner: Runner, batch: int, seq: int) -> None:

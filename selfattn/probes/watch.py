@@ -60,25 +60,30 @@ ATTENTION = ("softmax", "scaled_dot_product_attention", "multi_head_attention_fo
 def is_bare(subject: Subject) -> bool:
     """Tell whether a layer calls only linear functions around its attention, as far as seen."""
     calls = _calls(subject, train=False)
-    return any(name in ATTENTION for name, _ in calls) and all(linear for _, linear in calls)
+    attends = any(name in ATTENTION for name, _, _ in calls)
+    # With one token each softmax over keys runs over one entry; beside those, one over more is a
+    # router, which weighs heads by what the token is.
+    over = {entries == 1 for _, _, entries in calls if entries}
+    return attends and len(over) < 2 and all(linear for _, linear, _ in calls)
 
 
 def drops_late(subject: Subject) -> bool:
     """Tell whether a layer drops nothing before its last attention's weights."""
-    names = [name for name, _ in _calls(subject, train=True)]
+    names = [name for name, _, _ in _calls(subject, train=True)]
     attends = [i for i, name in enumerate(names) if name in ATTENTION]
     drops = [i for i, name in enumerate(names) if "dropout" in name]
     return bool(attends) and all(i > attends[-1] for i in drops)
 
 
-def _calls(subject: Subject, train: bool) -> list[tuple[str, bool]]:
-    """Give the names of the functions that a layer calls for one token, and which are linear."""
-    seen: list[tuple[str, bool]] = []
+def _calls(subject: Subject, train: bool) -> list[tuple[str, bool, int]]:
+    """Give what a layer calls for one token: names, which are linear, and a softmax's entries."""
+    seen: list[tuple[str, bool, int]] = []
 
     def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         name = str(getattr(func, "__name__", func))
         computed = [a for a in args if isinstance(a, Tensor) and a.grad_fn is not None]
-        seen.append((name, name in LINEAR and not (name in OF_TWO and len(computed) > 1)))
+        linear = name in LINEAR and not (name in OF_TWO and len(computed) > 1)
+        seen.append((name, linear, _entries(name, args, kwargs)))
 
     x = subject.draw(subject.generator("watch"), 2, 1)
     with _watching(subject, tell) as form:
@@ -87,6 +92,16 @@ def _calls(subject: Subject, train: bool) -> list[tuple[str, bool]]:
         except LayerFailed:
             return []
     return seen
+
+
+def _entries(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    """Give over how many entries a softmax runs, 0 for anything else."""
+    if name == "scaled_dot_product_attention":
+        return 1
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if name != "softmax" or not isinstance(dim, int) or not isinstance(args[0], Tensor):
+        return 0
+    return args[0].shape[dim]
 
 
 @contextmanager

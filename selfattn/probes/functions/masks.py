@@ -6,7 +6,7 @@ import torch
 
 from selfattn.probes.functions.catalog import NO_MASK, Verdict, near, probe
 from selfattn.probes.functions.setting import Setting
-from selfattn.probes.report import FAULT, NOT_APPLICABLE, OK
+from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE, OK
 
 
 @probe(
@@ -94,8 +94,11 @@ def fill(s: Setting) -> Verdict:
     """Push the real scores down until a blocked key gets weight; halve the range where it does."""
     if not s.mask:
         return NO_MASK
-    low, high = 1.0, 1e5 if s.subject.dtype != torch.float16 else 3e4
-    weight = _leaked(s, high)
+    low, high = 1.0, 1e5
+    while not math.isfinite(weight := _leaked(s, high)):
+        if high < 1e2:
+            return CANNOT_TELL, None, None, "weights are not finite at any score that is tried"
+        high /= 1.5  # an overflow of float16 is no leak
     if weight <= 1e-3 * s.slack:
         return OK, weight, 1e-3 * s.slack, ""
     for _ in range(20):
