@@ -8,7 +8,7 @@ import torch
 
 
 def reseed(seed: int) -> None:
-    torch.manual_seed(seed)
+    torch.manual_seed(seed % 2**63)
     random.seed(seed)
     np.random.seed(seed % 2**32)
 

@@ -91,8 +91,9 @@ class Report:
 
     @property
     def faults(self) -> list[Finding]:
-        """The findings whose verdict is `fault`."""
-        return [finding for finding in self.findings if finding.verdict == FAULT]
+        """The findings whose verdict is `fault`; `repetition` first: others follow from it."""
+        faults = [finding for finding in self.findings if finding.verdict == FAULT]
+        return sorted(faults, key=lambda finding: finding.name != "repetition")
 
     @property
     def ok(self) -> bool:
