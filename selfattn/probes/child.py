@@ -48,6 +48,7 @@ def main(given: dict[str, Any], out: TextIO | None = None) -> int:
             print(f"{entry.name:<16} changes {entry.changes}", file=out)
         return 0
     target, as_json, only = given.pop("target"), given.pop("json"), given.pop("only")
+    layer: Any = None
     try:
         given["dtype"] = _dtype(given["dtype"])
         with contextlib.redirect_stdout(sys.stderr):  # what it prints is no part of the report
@@ -55,13 +56,23 @@ def main(given: dict[str, Any], out: TextIO | None = None) -> int:
         names = None if only is None else [name.strip() for name in only.split(",")]
         report = probe(layer, only=names, **given)
     except (ClaimError, ProbeError) as error:
-        print(f"selfattn probe: {_in_a_terminal(str(error))}", file=sys.stderr)
+        print(f"selfattn probe: {_taken(layer)}{_in_a_terminal(str(error))}", file=sys.stderr)
         return COULD_NOT
     except Exception as error:
         print(f"selfattn probe: the probes failed: {_told(error)}", file=sys.stderr)
         return COULD_NOT
     print(report.to_json() if as_json else report, file=out)
     return 0 if report.ok else 1
+
+
+def _taken(layer: Any) -> str:
+    """Say of a function that it was taken for a layer: it may have been meant for a factory."""
+    if not inspect.isfunction(layer) or "<" in layer.__qualname__:  # made by a factory
+        return ""
+    return (
+        f"{layer.__name__}{inspect.signature(layer)} was taken for a layer, since a factory "
+        f"requires nothing but the width, as one of {', '.join(WIDTHS)}; "
+    )
 
 
 def _in_a_terminal(text: str) -> str:

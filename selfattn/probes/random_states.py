@@ -13,6 +13,12 @@ def reseed(seed: int) -> None:
     np.random.seed(seed % 2**32)
 
 
+def drew(seed: int) -> bool:
+    """Tell whether torch drew something since `reseed`."""
+    fresh = torch.Generator().manual_seed(seed % 2**63)
+    return not torch.equal(torch.get_rng_state(), fresh.get_state())
+
+
 def kept() -> tuple[Any, ...]:
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     return torch.get_rng_state(), random.getstate(), np.random.get_state(), cuda

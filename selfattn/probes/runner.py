@@ -20,6 +20,9 @@ from selfattn.probes.inputs import Inputs
 from selfattn.probes.state import State
 from selfattn.probes.stopping import TimeUp
 
+SHORTEST = 0.1
+"""Seconds; a call that was given less and did not come back says nothing about the layer."""
+
 
 class Runner(Inputs):
     """A layer that can be called.
@@ -156,7 +159,7 @@ class Runner(Inputs):
 
     def _give_up(self, limit: float, form: Form, x: Tensor) -> NoReturn:
         """End a call that did not come back; at this length no other is made."""
-        if self.budget.left <= 0 and not self._hung:
+        if limit < SHORTEST or (self.budget.left <= 0 and not self._hung):
             raise TimeUp
         self._hung.add(x.shape[1])
         what = f"did not come back within {limit:.1f} s"
