@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from torch import Tensor, nn
 
 from selfattn.cli import main
@@ -27,6 +28,7 @@ from selfattn.probes.subject import Subject
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+    transformers.logging.set_verbosity_error()
 
 
 # What a layer does to itself
@@ -271,13 +273,6 @@ class Unready(Attention):
         raise RuntimeError("no mode today")
 
 
-def lazy() -> Attention:
-    layer = Attention()
-    with pytest.warns(UserWarning, match="Lazy"):
-        layer.value = nn.LazyLinear(24)
-    return layer
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -295,9 +290,8 @@ def test_what_cannot_be_probed_is_a_clear_error(make, said: str) -> None:
 
 
 def test_lazy_and_exported_layers_are_a_clear_error() -> None:
-    layer = nn.Sequential(nn.LazyLinear(24))
     with pytest.raises(ProbeError, match=r"layer\.0 has a lazy parameter .* call the layer once"):
-        probe(lambda x: layer(x), mask=False)
+        probe(nn.Sequential(nn.LazyLinear(24)), mask=False)
     exported = torch.export.export(nn.Linear(24, 24), (torch.randn(5, 7, 24),)).module()
     with pytest.raises(ProbeError, match="NotImplementedError: Calling"):
         probe(exported, mask=False)
@@ -463,8 +457,6 @@ def test_a_process_that_ends_without_a_report_could_not_run(layers: str, capsys)
 
 
 def _config(kind: str, **more: object):
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
     return getattr(transformers, kind)(
         hidden_size=32,
         num_hidden_layers=2,
@@ -477,7 +469,7 @@ def _config(kind: str, **more: object):
 
 
 def _model(kind: str, config: object) -> nn.Module:
-    return getattr(pytest.importorskip("transformers"), kind)(config).eval()
+    return getattr(transformers, kind)(config).eval()
 
 
 def test_a_stack_of_windows_claims_what_the_whole_stack_sees() -> None:
@@ -505,7 +497,6 @@ def test_windows_that_alternate_with_full_attention_claim_none() -> None:
 
 
 def test_robertas_places_start_behind_its_pads() -> None:
-    transformers = pytest.importorskip("transformers")
     model = transformers.RobertaModel(_config("RobertaConfig"), add_pooling_layer=False).eval()
     report = probe(model, only=["pad-count", "call-forms", "left-pads"])
     assert report.ok, str(report)
@@ -520,8 +511,6 @@ def test_robertas_places_start_behind_its_pads() -> None:
     ],
 )
 def test_causal_models_are_known_without_a_flag(kind: str, config: dict[str, int]) -> None:
-    transformers = pytest.importorskip("transformers")
-    transformers.logging.set_verbosity_error()
     made = getattr(transformers, f"{kind}Config")(vocab_size=50, **config)
     report = probe(_model(f"{kind}Model", made), only=["later-tokens", "allowed-tokens"])
     assert report.claims["causal"] is True
@@ -529,14 +518,12 @@ def test_causal_models_are_known_without_a_flag(kind: str, config: dict[str, int
 
 
 def test_a_claim_of_the_users_wins() -> None:
-    transformers = pytest.importorskip("transformers")
     model = transformers.BertModel(_config("BertConfig"), add_pooling_layer=False).eval()
     assert probe(model, only=["later-tokens"])["later-tokens"].verdict == "not applicable"
     assert probe(model, causal=True, only=["later-tokens"])["later-tokens"].verdict == "fault"
 
 
 def test_an_encoder_with_a_decoder_is_a_clear_error() -> None:
-    transformers = pytest.importorskip("transformers")
     small = {
         f"{side}_{what}": n
         for side in ("encoder", "decoder")
@@ -550,22 +537,17 @@ def test_an_encoder_with_a_decoder_is_a_clear_error() -> None:
 def test_falcons_mask_is_added_as_booleans_where_weights_are_asked_for() -> None:
     # In transformers 5.24 the bool mask that is made for the fused kernel, True where a token may
     # be looked at, is added to the scores when weights are asked for: 1 more, and nothing hidden.
-    transformers = pytest.importorskip("transformers")
     config = transformers.FalconConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=4, vocab_size=50
     )
     model = transformers.FalconModel(config).eval()
     x, later = torch.randn(1, 6, 32), torch.randn(1, 6, 32)
     later[:, :3] = x[:, :3]
-    with torch.no_grad():
-        moved = [
-            float(
-                (model(inputs_embeds=x, **k)[0] - model(inputs_embeds=later, **k)[0])[:, :3]
-                .abs()
-                .max()
-            )
-            for k in ({"output_attentions": True}, {})
-        ]
+    moved = []
+    for options in ({"output_attentions": True}, {}):
+        with torch.no_grad():
+            out, other = (model(inputs_embeds=e, **options)[0] for e in (x, later))
+        moved.append(float((out - other)[:, :3].abs().max()))
     assert moved[0] > 1e-3
     assert moved[1] < 1e-5
     report = probe(model, only=["later-tokens"])
