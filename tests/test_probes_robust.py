@@ -184,6 +184,22 @@ def test_a_table_that_grows_is_no_fault() -> None:
     assert probe(Grows(), only=["repetition"]).ok
 
 
+def test_a_table_that_does_not_grow_is_found() -> None:
+    class Cut(Attention):
+        table: Tensor | None = None
+
+        def forward(self, x: Tensor, blocked: Tensor | None = None) -> Tensor:
+            if self.table is None:
+                self.table = torch.ones(x.shape[1], 1)
+            long = torch.zeros(x.shape[1], 1)
+            long[: len(self.table)] = self.table[: x.shape[1]]
+            return super().forward(x * long, blocked)
+
+    found = probe(Cut(), only=["repetition"])["repetition"]
+    assert found.verdict == "fault"
+    assert found.where["changed"] == "nothing, after a shorter input"
+
+
 def test_a_fault_that_spoils_other_probes_comes_first() -> None:
     report = probe(DropoutInEval())
     assert len(report.faults) > 1

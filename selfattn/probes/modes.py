@@ -39,6 +39,20 @@ def repetition(subject: Subject) -> Iterator[Movement]:
             subject.start_afresh()
             found = _again(subject, f"{how}, {name}", (x, blocked), base, before, form)
             yield from [found] if found else []
+    yield from _after_shorter(subject, x)
+
+
+def _after_shorter(subject: Subject, x: Tensor) -> Iterator[Movement]:
+    """Call with a longer input after a shorter one, for which a table may have been made."""
+    longer = subject.draw(subject.generator("repetition, longer"), x.shape[0], 2 * x.shape[1])
+    try:
+        base = subject.run(longer)
+    except LayerFailed:
+        return  # a length that is not taken
+    subject.start_afresh()
+    how = "nothing, after a shorter input"
+    found = _again(subject, how, (longer, None), base, [(x, None)], PLAIN)
+    yield from [found] if found else []
 
 
 def _before(subject: Subject, x: Tensor, blocked: Tensor | None) -> dict[str, list[Given]]:

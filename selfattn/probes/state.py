@@ -42,8 +42,8 @@ class State:
 
     @property
     def sly(self) -> bool:
-        """Whether numbers were changed behind autograd."""
-        return any(seen.sly for seen in (self._given, *self._modes.values()))
+        """Whether a call changed numbers behind autograd."""
+        return any(seen.sly for seen in self._modes.values())
 
     def train(self, mode: bool) -> None:
         """Put every module in a mode, from the state as given."""
