@@ -24,11 +24,11 @@ class Budget:
     """Seconds for all calls together, and for any one at most a third of them.
 
     Once it is known how long calls take, one may take 100 times the slowest so far, or five
-    seconds on a busy machine.
+    seconds on a busy machine. One that `compiles` in its first calls may take all for these.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, *, compiles: bool = False) -> None:
+        self.seconds, self.compiles = seconds, compiles
         self._started, self._waited = time.perf_counter(), waited()
         self._slowest, self._calls = 0.0, 0
 
@@ -49,7 +49,7 @@ class Budget:
     @property
     def limit(self) -> float:
         """The seconds on the wall clock that the next call may take."""
-        limit = min(self.left, self.seconds / 3)
+        limit = self.left if self.compiles else min(self.left, self.seconds / 3)
         return limit if self._calls < 10 else min(limit, max(5.0, 100 * self._slowest))
 
     def call(self, function: Callable[[], T]) -> T:

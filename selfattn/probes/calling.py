@@ -25,6 +25,10 @@ WEIGHTS = (
 """Names of parameters by which layers are asked for their weights."""
 
 
+MASKS = ("blocked", "key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask", "mask")
+"""Names of parameters that take the mask, wherever they stand; the first that there is."""
+
+
 @dataclass(frozen=True)
 class Adapted:
     """A layer in the form that the probes call.
@@ -72,7 +76,7 @@ def adapt_callable(layer: Layer, claims: Claims) -> Adapted:
         forms,
         dict(claims.forms),
         _packed(layer, claims, words),
-        _cached(layer, claims),
+        _cached(layer, claims, words),
     )
 
 
@@ -131,10 +135,11 @@ def _positional(words: dict[str, inspect.Parameter]) -> list[inspect.Parameter]:
 
 
 def _with_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
+    name = next((name for name in MASKS if name in list(words)[1:]), None)
+    if name and name not in [word.name for word in _positional(words)[:2]]:
+        return lambda x, blocked, **options: layer(x, **{name: blocked}, **options)
     if not words or len(_positional(words)) >= 2:
         return layer
-    if "blocked" in words:
-        return lambda x, blocked, **options: layer(x, blocked=blocked, **options)
     raise ProbeError(
         f"{name_of(layer)} takes ({', '.join(words)}) and no mask; expected (x, blocked). "
         "Say mask=False if it has none, or pass a function that hands the mask on."
@@ -152,11 +157,26 @@ def _packed(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -
     if claims.packed is True:
         if "documents" in words:
             return lambda x, ids: layer(x, None, documents=ids)
+        _third(layer, words, "packed=True", "documents")
         return lambda x, ids: layer(x, None, ids)
     return claims.packed or None
 
 
-def _cached(layer: Layer, claims: Claims) -> Layer | None:
+def _cached(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -> Layer | None:
     if claims.cache is True:
+        _third(layer, words, "cache=True", "cache")
         return lambda x, cache: layer(x, None, cache)
     return claims.cache or None
+
+
+def _third(layer: Layer, words: dict[str, inspect.Parameter], claim: str, name: str) -> None:
+    """Look for a third argument.
+
+    Raises:
+        ProbeError: there is none.
+    """
+    if words and len(_positional(words)) < 3:
+        raise ProbeError(
+            f"{claim} is claimed, and {name_of(layer)} takes ({', '.join(words)}) alone; expected "
+            f"(x, blocked, {name})"
+        )

@@ -4,40 +4,83 @@ import contextlib
 import importlib
 import inspect
 import json
+import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 from selfattn.probes.calling import Layer
 from selfattn.probes.command import COULD_NOT
 from selfattn.probes.report import ClaimError, ProbeError
 from selfattn.probes.run import catalog, probe
 
-WIDTHS = ("width", "dim", "d_model", "embed_dim", "hidden_size")
+WIDTHS = (
+    "width",
+    "dim",
+    "d_model",
+    "n_embd",
+    "embed_dim",
+    "hidden_dim",
+    "hidden_size",
+    "embedding_dim",
+    "model_dim",
+)
 """Names of a factory's parameter that is given the width."""
 
+IN_A_TERMINAL = {
+    "mask=False": "--no-mask",
+    "causal=True": "--causal",
+    "budget=": "--budget with",
+    "cache=True": "--cache",
+    "packed=True": "--packed",
+}
+"""How a claim of Python's is made in a terminal."""
 
-def main(given: dict[str, Any]) -> int:
-    """Probe the layer that the command's words name.
+
+def main(given: dict[str, Any], out: TextIO | None = None) -> int:
+    """Probe the layer that the command's words name, and print the report to `out`, or stdout.
 
     Returns:
         0 without faults, 1 with faults, 2 when the probes could not run.
     """
     if given.pop("list"):
         for entry in catalog().values():
-            print(f"{entry.name:<16} changes {entry.changes}")
+            print(f"{entry.name:<16} changes {entry.changes}", file=out)
         return 0
     target, as_json, only = given.pop("target"), given.pop("json"), given.pop("only")
+    layer: Any = None
     try:
         given["dtype"] = _dtype(given["dtype"])
         with contextlib.redirect_stdout(sys.stderr):  # what it prints is no part of the report
             layer = made(target, given["width"])
-        report = probe(layer, only=only.split(",") if only else None, **given)
+        names = None if only is None else [name.strip() for name in only.split(",")]
+        report = probe(layer, only=names, **given)
     except (ClaimError, ProbeError) as error:
-        print(f"selfattn probe: {error}", file=sys.stderr)
+        print(f"selfattn probe: {_taken(layer)}{_in_a_terminal(str(error))}", file=sys.stderr)
         return COULD_NOT
-    print(report.to_json() if as_json else report)
+    except Exception as error:
+        print(f"selfattn probe: the probes failed: {_told(error)}", file=sys.stderr)
+        return COULD_NOT
+    print(report.to_json() if as_json else report, file=out)
     return 0 if report.ok else 1
+
+
+def _taken(layer: Any) -> str:
+    """Say of a function that it was taken for a layer: it may have been meant for a factory."""
+    if not inspect.isfunction(layer) or "<" in layer.__qualname__:  # made by a factory
+        return ""
+    return (
+        f"{layer.__name__}{inspect.signature(layer)} was taken for a layer, since a factory "
+        f"requires nothing but the width, as one of {', '.join(WIDTHS)}; "
+    )
+
+
+def _in_a_terminal(text: str) -> str:
+    """Put the hints of an error into the command's words; a traceback stays."""
+    said, *trace = text.split("\n\n", 1)
+    for claim, option in IN_A_TERMINAL.items():
+        said = said.replace(claim, option)
+    return "\n\n".join([said, *trace])
 
 
 def made(target: str, width: int) -> Layer:
@@ -73,7 +116,11 @@ def made(target: str, width: int) -> Layer:
 
 
 def _words_for(found: Any, width: int) -> dict[str, Any] | None:
-    """Give the keywords for a factory; None for what is a layer already."""
+    """Give the keywords for a factory; None for what is a layer already.
+
+    Raises:
+        ProbeError: it is a factory by its name for the width, or a class, with unknown words.
+    """
     if not callable(found):
         return None
     if not inspect.isclass(found) and hasattr(found, "forward"):
@@ -82,15 +129,22 @@ def _words_for(found: Any, width: int) -> dict[str, Any] | None:
         parameters = inspect.signature(found).parameters.values()
     except (TypeError, ValueError):
         return None
-    named = [p.name for p in parameters if p.name in WIDTHS]
-    if named:
-        return {named[0]: width}
-    required = [
-        p
+    named = [p.name for p in parameters if p.name in WIDTHS][:1]
+    unknown = [
+        p.name
         for p in parameters
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if p.default is p.empty
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        and p.name not in named
     ]
-    return {} if inspect.isclass(found) or not required else None
+    if not (named or inspect.isclass(found) or not unknown):
+        return None
+    if unknown:
+        raise ProbeError(
+            f"{found.__name__} requires {', '.join(unknown)}, which is not known; a factory "
+            f"requires nothing but the width, as one of {', '.join(WIDTHS)}"
+        )
+    return dict.fromkeys(named, width)
 
 
 def _dtype(name: str | None) -> Any:
@@ -107,4 +161,8 @@ def _told(error: BaseException) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1])))
+    # Whatever else is written, also behind Python's back, is no part of the report.
+    with os.fdopen(os.dup(1), "w") as report_to:
+        os.dup2(2, 1)
+        status = main(json.loads(sys.argv[1]), report_to)
+    sys.exit(status)

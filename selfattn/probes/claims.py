@@ -1,6 +1,7 @@
 """What a layer claims of itself. Only what it claims is judged."""
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -137,7 +138,7 @@ def _count(value: Any) -> bool:
 
 
 def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _flag_or_callable(value: Any) -> bool:

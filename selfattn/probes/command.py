@@ -6,6 +6,7 @@ which is ended when it is long over its budget even for a busy machine.
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from typing import Any
@@ -39,7 +40,8 @@ def add_to(commands: Any) -> None:
         nargs="?",
         const=True,
         default=False,
-        choices=["absolute"],
+        action=_Positions,
+        metavar="absolute",
         help="order matters; absolute: and positions count pads",
     )
     add("--heads", type=int, help="the number of heads")
@@ -66,16 +68,36 @@ def add_to(commands: Any) -> None:
     add("--sinks", dest="sums_to_one", action="store_false", help="weights need not sum to 1")
     add("--dtype", help="of the input, such as bfloat16; that of the parameters if not given")
     add("--seed", type=int, default=0, help="of everything that is drawn (0)")
-    add("--budget", type=float, default=30.0, help="seconds for all probes together (30)")
+    add("--budget", type=_seconds, default=30.0, help="seconds for all probes together (30)")
     add("--only", help="the probes to run, with commas between them")
     add("--list", action="store_true", help="list the probes, and run none")
     add("--json", action="store_true", help="the report as one JSON object")
     parser.set_defaults(run=run)
 
 
+class _Positions(argparse.Action):
+    """`--positions` or `--positions absolute`; any other word after it is the target."""
+
+    def __call__(self, parser: Any, names: Any, value: Any, option: Any = None) -> None:
+        names.positions = value if value == "absolute" else True
+        if value not in (True, "absolute"):
+            names.after_positions = value
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0; got {text}")
+    return seconds
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the probes in a child process and hand on what it says, and its status."""
     given = {name: value for name, value in vars(args).items() if name != "run"}
+    after = given.pop("after_positions", None)
+    if after and args.target:
+        return _could_not(f"--positions takes the word absolute, or none; got {after!r}")
+    args.target = given["target"] = args.target or after
     if not args.target and not args.list:
         return _could_not("name a layer as package.module:factory, or give --list")
     try:
@@ -93,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         )
     print(done.stdout, end="")
     print(done.stderr, end="", file=sys.stderr)
-    if done.returncode not in (0, 1, COULD_NOT):
+    if done.returncode != COULD_NOT and not (done.returncode in (0, 1) and done.stdout):
         return _could_not(f"{args.target} ended its process with status {done.returncode}")
     return done.returncode
 

@@ -10,6 +10,7 @@ from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.state import State
 from selfattn.probes.subject import Subject
 from selfattn.probes.watch import drops_late, is_bare
 
@@ -56,20 +57,23 @@ def still_draws(subject: Subject, train: Form) -> bool:
 
 
 @contextlib.contextmanager
-def no_dropout(modules: list[nn.Module]) -> Iterator[None]:
+def no_dropout(state: State) -> Iterator[None]:
     """Set every probability of dropout to 0, for a while."""
-    before: list[tuple[nn.Module, str, float]] = []
-    for module in modules:
-        if isinstance(module, torch.jit.ScriptModule):
-            continue
-        for name, value in vars(module).items():
-            named = "drop" in name.lower() or (name == "p" and "Dropout" in type(module).__name__)
-            if named and isinstance(value, float):
-                before.append((module, name, value))
-    for module, name, _ in before:
-        setattr(module, name, 0.0)
+    state.hold(
+        [
+            (module, name, 0.0)
+            for module in state.modules
+            if not isinstance(module, torch.jit.ScriptModule)
+            for name, value in vars(module).items()
+            if isinstance(value, float) and _drops(module, name)
+        ]
+    )
     try:
         yield
     finally:
-        for module, name, value in before:
-            setattr(module, name, value)
+        state.hold([])
+
+
+def _drops(module: nn.Module, name: str) -> bool:
+    kind = type(module).__name__.lower()
+    return "drop" in name.lower() or (name in ("p", "prob") and "drop" in kind)

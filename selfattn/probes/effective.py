@@ -17,7 +17,12 @@ from selfattn.probes.subject import Subject
 
 
 def effective_mask(
-    layer: Layer, x: Tensor, blocked: Tensor | None = None, *, gradients: bool | None = None
+    layer: Layer,
+    x: Tensor,
+    blocked: Tensor | None = None,
+    *,
+    causal: bool = False,
+    gradients: bool | None = None,
 ) -> Tensor:
     """Measure how much every output depends on every input token.
 
@@ -29,8 +34,10 @@ def effective_mask(
         layer: as for `probe`, whole blocks and encoders too.
         x: `[batch, seq, width]`.
         blocked: boolean `[batch, seq]`, True where a token must not be looked at, or None.
+        causal: ask PyTorch's own layers to be causal; other layers know it themselves.
         gradients: by automatic differentiation (True), or by central differences of the outputs
-            (False), which need no gradients; None: by gradients if the layer passes them.
+            (False), which need no gradients; None: by gradients if the layer passes them. What
+            is detached is seen by differences alone.
 
     Returns:
         `[batch, seq, seq]`, float64, at least 0.
@@ -39,7 +46,12 @@ def effective_mask(
         ProbeError: the layer raises, or returns another shape.
     """
     claims = claims_of(
-        width=x.shape[-1], mask=blocked is not None, dtype=x.dtype, device=x.device, budget=600
+        width=x.shape[-1],
+        causal=causal,
+        mask=blocked is not None,
+        dtype=x.dtype,
+        device=x.device,
+        budget=600,
     )
     with Subject(layer, claims) as subject:
         try:
@@ -71,7 +83,8 @@ def _by_gradients(subject: Subject, x: Tensor, blocked: Tensor | None) -> Tensor
     mask = subject.mask_for(x, blocked)
 
     def blocks() -> Tensor | None:
-        result = first_tensor(subject.adapted.call(leaf, mask))
+        given = leaf.clone()  # a layer may write into its input, and not into a leaf
+        result = first_tensor(subject.adapted.call(given, mask))
         if not result.requires_grad:
             return None
         for row in range(seq):

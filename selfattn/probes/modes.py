@@ -13,16 +13,16 @@ from selfattn.probes.dropout import no_dropout, still_draws
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
-from selfattn.probes.subject import Subject
+from selfattn.probes.subject import Given, Subject
 
 
 @probe(
     "repetition",
-    changes="nothing: the same call twice, in eval mode",
+    changes="nothing: the same call twice, and after calls with other inputs, in eval mode",
     fault="The same call gives another output the second time, in eval mode.",
     causes=(
         "dropout that goes on in eval (scaled_dot_product_attention drops whenever it is told to)",
-        "the layer keeps something between calls, such as a cache, and uses it",
+        "the layer keeps something between calls, such as a mask or a cache, and uses it",
         "an output buffer that is not initialised",
     ),
     page="pytorch",
@@ -33,21 +33,64 @@ def repetition(subject: Subject) -> Iterator[Movement]:
     for form, name, blocked in subject.ways():
         if form.train:
             continue
-        how = f"nothing, {name}"
-        subject.start_afresh()
         try:
-            base = subject.run(x, blocked, form, afresh=False)
-            kept = subject.state.changed()
-            others = [subject.run(x, blocked, form, afresh=False) for _ in range(2)]
+            base = subject.run(x, blocked, form)
         except LayerFailed as failure:
-            yield Movement(how, failed=str(failure))
+            yield Movement(f"nothing, {name}", failed=str(failure))
             continue
-        for other in others:
-            places = None if blocked is None else ~blocked
-            found = subject.still(how, base, other, places, form, same=True)
-            if found.fault and kept:
-                found.where["kept"] = kept[0]
-            yield found
+        for how, before in _before(subject, x, blocked).items():
+            subject.start_afresh()
+            found = _again(subject, f"{how}, {name}", (x, blocked), base, before, form)
+            yield from [found] if found else []
+    yield from _after_shorter(subject, x)
+
+
+def _after_shorter(subject: Subject, x: Tensor) -> Iterator[Movement]:
+    """Call with a longer input after a shorter one, for which a table may have been made."""
+    longer = subject.draw(subject.generator("repetition, longer"), x.shape[0], 2 * x.shape[1])
+    try:
+        base = subject.run(longer)
+    except LayerFailed:
+        return  # a length that is not taken
+    subject.start_afresh()
+    how = "nothing, after a shorter input"
+    found = _again(subject, how, (longer, None), base, [(x, None)], PLAIN)
+    yield from [found] if found else []
+
+
+def _before(subject: Subject, x: Tensor, blocked: Tensor | None) -> dict[str, list[Given]]:
+    """Give the calls that are made before one, by name."""
+    generator = subject.generator("repetition, before")
+    batch, seq = subject.batch, subject.seq
+    other = subject.draw(generator, batch, seq)
+    masks = subject.masks(batch, seq).values()
+    return {
+        "nothing": [(x, blocked)],
+        "nothing, the third time": [(x, blocked)] * 2,
+        "after other inputs and pads": [(other, m if m is None else m.flip(0)) for m in masks],
+        "after a longer input": [(subject.draw(generator, batch, 2 * seq), None)],
+    }
+
+
+def _again(
+    subject: Subject, how: str, given: Given, base: Tensor, before: list[Given], form: Form
+) -> Movement | None:
+    """Call after other calls; None if one of these fails, as at a length that is not taken."""
+    try:
+        for call in before:
+            subject.run(*call, form, afresh=False)
+        kept = subject.state.changed()
+    except LayerFailed:
+        return None
+    try:
+        out = subject.run(*given, form, afresh=False)
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    places = None if given[1] is None else ~given[1]
+    found = subject.still(how, base, out, places, form, same=True)
+    if found.fault and kept:
+        found.where["kept"] = kept[0]
+    return found
 
 
 @probe(
@@ -74,7 +117,7 @@ def modes(subject: Subject) -> Iterator[Movement]:
         yield from against(subject, biased, replace(biased, grad=True))
     train = next((form for form in subject.forms if form.train), None)
     if train is not None:
-        with no_dropout(subject.state.modules):
+        with no_dropout(subject.state):
             if still_draws(subject, train):
                 return  # random in a way that no dropout probability switches off
             name = "training mode, dropout 0"

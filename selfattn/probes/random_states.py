@@ -8,9 +8,15 @@ import torch
 
 
 def reseed(seed: int) -> None:
-    torch.manual_seed(seed)
+    torch.manual_seed(seed % 2**63)
     random.seed(seed)
     np.random.seed(seed % 2**32)
+
+
+def drew(seed: int) -> bool:
+    """Tell whether torch drew something since `reseed`."""
+    fresh = torch.Generator().manual_seed(seed % 2**63)
+    return not torch.equal(torch.get_rng_state(), fresh.get_state())
 
 
 def kept() -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ FEW = 0.05
 )
 def allowed_tokens(subject: Subject) -> Iterator[Movement]:
     """Change one token at a time, several times; the least that a pair moved is what counts."""
-    for form, name, blocked in subject.ways():
+    for form, name, blocked in subject.ways(dropping=False):
         if form.grad and not form.options and form.layer is None and not form.train:
             continue  # the same code without gradients was looked at
         yield _least(subject, blocked, form, name)

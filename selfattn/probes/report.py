@@ -12,7 +12,7 @@ NOT_APPLICABLE = "not applicable"
 CANNOT_TELL = "cannot tell"
 VERDICTS = (OK, FAULT, NOT_APPLICABLE, CANNOT_TELL)
 
-_WIDTH = 100
+_WIDTH = 74
 
 
 class ProbeError(Exception):
@@ -91,8 +91,9 @@ class Report:
 
     @property
     def faults(self) -> list[Finding]:
-        """The findings whose verdict is `fault`."""
-        return [finding for finding in self.findings if finding.verdict == FAULT]
+        """The findings whose verdict is `fault`; `repetition` first: others follow from it."""
+        faults = [finding for finding in self.findings if finding.verdict == FAULT]
+        return sorted(faults, key=lambda finding: finding.name != "repetition")
 
     @property
     def ok(self) -> bool:

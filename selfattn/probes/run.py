@@ -24,7 +24,7 @@ from selfattn.probes import (
 from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import CATALOG, Probe
 from selfattn.probes.claims import claims_of
-from selfattn.probes.report import ClaimError, Report
+from selfattn.probes.report import FAULT, ClaimError, Finding, Report
 from selfattn.probes.subject import Subject
 
 MODULES = (
@@ -91,7 +91,7 @@ def probe(
     with Subject(layer, given) as subject:
         findings = [entry.run(subject) for entry in probes]
         said = subject.claims.said()
-        notes = [*subject.notes, *_habits(subject)]
+        notes = [*subject.notes, *_habits(subject), *_first_of_all(findings)]
     return Report(subject.adapted.name, said, findings, notes, subject.budget.wall)
 
 
@@ -133,6 +133,14 @@ def chosen(only: Iterable[str] | None) -> list[Probe]:
 def _head(report: Report) -> str:
     count = len(report.faults)
     return f"{report.subject} has {count} fault{'s' if count > 1 else ''}:"
+
+
+def _first_of_all(findings: list[Finding]) -> list[str]:
+    """Say which fault to mend first."""
+    faults = [finding.name for finding in findings if finding.verdict == FAULT]
+    if "repetition" in faults and len(faults) > 1:
+        return ["the layer does not repeat itself, and its other faults may follow from that"]
+    return []
 
 
 def _habits(subject: Subject) -> list[str]:

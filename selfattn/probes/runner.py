@@ -20,6 +20,9 @@ from selfattn.probes.inputs import Inputs
 from selfattn.probes.state import State
 from selfattn.probes.stopping import TimeUp
 
+SHORTEST = 0.1
+"""Seconds; a call that was given less and did not come back says nothing about the layer."""
+
 
 class Runner(Inputs):
     """A layer that can be called.
@@ -34,10 +37,10 @@ class Runner(Inputs):
     """
 
     def __init__(self, layer: Layer, claims: Claims) -> None:
-        self.budget = Budget(claims.budget)
         self.adapted, claims = adapt(layer, claims)
         self.layer = layer
         self.state = State(layer)
+        self.budget = Budget(claims.budget, compiles=_compiles(layer, self.state))
         super().__init__(claims, *_dtype_and_device(self.state, claims))
         self.notes = [self.adapted.note] if self.adapted.note else []
         self.printed = 0
@@ -94,12 +97,12 @@ class Runner(Inputs):
 
         def guarded() -> Any:
             torch.set_num_threads(1)  # each thread has its own number
+            self.state.train(form.train)
             with torch.set_grad_enabled(form.grad):
                 return function()
 
         if afresh:
             self.start_afresh()
-        self.state.train(form.train)
         limit = self.budget.limit
         try:
             if x.shape[1] in self._hung:
@@ -133,11 +136,14 @@ class Runner(Inputs):
         if not isinstance(found, Tensor):
             what = f"returned {type(out).__name__} and no tensor"
             raise LayerFailed(f"{what}, for x {list(x.shape)}")
+        if found.layout is not torch.strided or found.is_nested:
+            kind = "nested" if found.is_nested else str(found.layout).removeprefix("torch.")
+            raise LayerFailed(f"returned a {kind} tensor and no dense one, for x {list(x.shape)}")
         if found is not out and type(out) is tuple:
             self.note("it returns a tuple; its first tensor is judged")
         if found.is_complex():
             found = torch.view_as_real(found).flatten(-2)  # both parts are judged
-        fits = found.dim() == 3 and found.shape[:2] == x.shape[:2]
+        fits = found.dim() == 3 and found.shape[:2] == x.shape[:2] and found.shape[2] > 0
         if not fits or self._width_out not in (None, found.shape[2]):
             wanted = f"[{x.shape[0]}, {x.shape[1]}, {self._width_out or 'width_out'}]"
             raise LayerFailed(
@@ -145,6 +151,8 @@ class Runner(Inputs):
                 shape=True,
             )
         self._width_out = found.shape[2]
+        if found.is_complex():
+            found = torch.view_as_real(found.resolve_conj()).flatten(2)
         return found.detach().to("cpu", torch.float64, copy=True)
 
     def note(self, text: str) -> None:
@@ -153,7 +161,7 @@ class Runner(Inputs):
 
     def _give_up(self, limit: float, form: Form, x: Tensor) -> NoReturn:
         """End a call that did not come back; at this length no other is made."""
-        if self.budget.left <= 0 and not self._hung:
+        if limit < SHORTEST or (self.budget.left <= 0 and not self._hung):
             raise TimeUp
         self._hung.add(x.shape[1])
         what = f"did not come back within {limit:.1f} s"
@@ -171,8 +179,14 @@ class Runner(Inputs):
         self.warned.update(dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught))
 
 
+def _compiles(layer: Layer, state: State) -> bool:
+    """Tell whether torch.compile was asked to compile something of the layer's."""
+    compiled = ("_torchdynamo_orig_callable", "_orig_mod", "_compiled_call_impl")
+    return any(getattr(it, name, None) for it in (layer, *state.modules) for name in compiled)
+
+
 def _dtype_and_device(state: State, claims: Claims) -> tuple[torch.dtype, torch.device]:
-    floats = [t for t, _, _ in state.tensors if t.is_floating_point()]
+    floats = [t for t in state.tensors if t.is_floating_point()]
     first = next(iter([t for t in floats if isinstance(t, nn.Parameter)] + floats), None)
     dtype = claims.dtype or (first.dtype if first is not None else torch.float32)
     device = claims.device or (first.device if first is not None else "cpu")

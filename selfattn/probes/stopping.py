@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+LONGEST = 1e6
+"""Seconds; timers take no more than some number of them."""
+
 
 class TimeUp(BaseException):
     """Raised in the midst of a call; no Exception, so that a layer does not catch it."""
@@ -26,6 +29,7 @@ def call_within(function: Callable[[], T], limit: float) -> T:
     Raises:
         TimeUp: it took longer.
     """
+    limit = min(limit, LONGEST)
     in_main = threading.current_thread() is threading.main_thread()
     if in_main and hasattr(signal, "setitimer"):
         return _with_signal(function, limit)
