@@ -59,11 +59,7 @@ def _filled(subject: Subject) -> Iterator[bool]:
     """Fill the parameters that are zero throughout, for a while; tell whether there are any."""
     zeros = [t for t in subject.state.parameters if not t.any()]
     generator = subject.generator("filled")
-    try:
-        for zero in zeros:
-            drawn = torch.randn(zero.shape, generator=generator) * 0.5
-            zero.data.copy_(drawn + drawn.sign() * 0.1)
+    drawn = [torch.randn(zero.shape, generator=generator) * 0.5 for zero in zeros]
+    others = [(zero, d + d.sign() * 0.1) for zero, d in zip(zeros, drawn, strict=True)]
+    with subject.state.numbers(others):
         yield bool(zeros)
-    finally:
-        for zero in zeros:
-            zero.data.zero_()

@@ -141,8 +141,6 @@ class Runner(Inputs):
             raise LayerFailed(f"returned a {kind} tensor and no dense one, for x {list(x.shape)}")
         if found is not out and type(out) is tuple:
             self.note("it returns a tuple; its first tensor is judged")
-        if found.is_complex():
-            found = torch.view_as_real(found).flatten(-2)  # both parts are judged
         fits = found.dim() == 3 and found.shape[:2] == x.shape[:2] and found.shape[2] > 0
         if not fits or self._width_out not in (None, found.shape[2]):
             wanted = f"[{x.shape[0]}, {x.shape[1]}, {self._width_out or 'width_out'}]"
@@ -152,7 +150,7 @@ class Runner(Inputs):
             )
         self._width_out = found.shape[2]
         if found.is_complex():
-            found = torch.view_as_real(found.resolve_conj()).flatten(2)
+            found = torch.view_as_real(found.resolve_conj()).flatten(2)  # both parts are judged
         return found.detach().to("cpu", torch.float64, copy=True)
 
     def note(self, text: str) -> None:

@@ -124,15 +124,9 @@ def _located(subject: Subject, side: str, high: float) -> Movement:
 def _gains(subject: Subject, scale: float) -> Iterator[None]:
     """Multiply the gains of all norms, for a while."""
     norms = [module for module in subject.state.modules if "norm" in _type(module).lower()]
-    weights = [getattr(module, "weight", None) for module in norms]
-    gains = [(w, w.detach().clone()) for w in weights if isinstance(w, Tensor)]
-    try:
-        for gain, before in gains:
-            gain.data.copy_(before * scale)
+    gains = [getattr(module, "weight", None) for module in norms]
+    with subject.state.numbers([(g, g.detach() * scale) for g in gains if isinstance(g, Tensor)]):
         yield
-    finally:
-        for gain, before in gains:
-            gain.data.copy_(before)
 
 
 def _type(module: nn.Module) -> str:

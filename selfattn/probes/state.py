@@ -1,5 +1,7 @@
 """What a layer holds, put back before every call and in the end, in each of its modes."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor, nn
@@ -25,6 +27,7 @@ class State:
         self._modes: dict[bool, Snapshot] = {}
         self._mode: bool | None = None
         self._held: list[tuple[nn.Module, str, Any]] = []
+        self._numbers: list[tuple[Tensor, Tensor]] = []
         self.closely = True
 
     @property
@@ -67,11 +70,24 @@ class State:
         self._held = held
         self._mode = None
 
+    @contextlib.contextmanager
+    def numbers(self, others: list[tuple[Tensor, Tensor]]) -> Iterator[None]:
+        """Let tensors of the layer have the numbers of others, in all calls, for a while."""
+        before = [(tensor, tensor.detach().clone()) for tensor, _ in others]
+        self._numbers = others
+        try:
+            _write(others)
+            yield
+        finally:
+            self._numbers = []
+            _write(before)
+
     def restore(self, *, everything: bool) -> None:
         """Put back what every call in this mode starts from; see `Snapshot.put_back`."""
         self._now.put_back(everything=everything, closely=self.closely)
         for module, name, value in self._held:
             setattr(module, name, value)
+        _write(self._numbers)
 
     def finish(self, *, everything: bool) -> None:
         """Put everything back as it was given, gradients too."""
@@ -79,3 +95,9 @@ class State:
         for tensor, gradient in self._gradients:
             if tensor.grad is not gradient:
                 tensor.grad = gradient
+
+
+def _write(pairs: list[tuple[Tensor, Tensor]]) -> None:
+    """Write numbers into tensors behind autograd, which would count a change of the layer's own."""
+    for tensor, numbers in pairs:
+        tensor.data.copy_(numbers)
