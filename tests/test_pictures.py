@@ -142,7 +142,10 @@ def test_scale(built):
             head = "not divided" if name == "nothing" else f"divided by {name} = "
             assert words(card.find("p")).startswith(head)
             w = F.scaled_dot_product_attention(q, k, identity, scale=scale)
-            close(numbers(card, ".//li"), w[0, 0], 3)
+            rows = w.flatten(0, 1)
+            largest = rows.amax(-1)
+            typical = (largest - largest.mean()).abs().argmin()
+            close(numbers(card, ".//li"), rows[typical], 3)
             entropy = -(w * w.clamp_min(1e-38).log()).sum(-1).mean() / math.log(16)
             slopes = (w * (1 - w)).sum(-1).mean()
             expected = [w.max(-1).values.mean(), entropy, slopes]
