@@ -66,10 +66,7 @@ def test_answers_are_open_and_nothing_folds(html):
     assert len(re.findall("<h1", html)) == 1
 
 
-def test_search_engines_and_the_search_leave_it_out(built_site):
-    page = (built_site / "whole.html").read_text(encoding="utf-8")
-    assert '<meta name="robots" content="noindex">' in page
-    assert "noindex" not in (built_site / "average.html").read_text(encoding="utf-8")
+def test_the_search_leaves_it_out(built_site):
     index = (built_site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "whole.html" not in index
 

@@ -2,7 +2,8 @@
 
     make lighthouse
 
-needs Node with npx, and Chromium. The exit status is 1 when a goal is missed: 100 for
+needs Node with npx, and Chromium. A page that misses a goal is judged twice more, and the middle
+figure counts: a machine is now and then busy with something else. The exit status is 1 when a goal is missed: 100 for
 accessibility, best practices and search engines, and 95 for performance.
 """
 
@@ -12,6 +13,7 @@ import http.server
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -45,6 +47,23 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def judge(address: str, chromium: str) -> dict[str, int]:
+    """Judge a page once, or three times if it misses a goal.
+
+    Returns:
+        Its score in each category, from 0 to 100, the middle one of three.
+    """
+    scores = [judge_once(address, chromium)]
+    if misses(scores[0]):
+        scores += [judge_once(address, chromium) for _ in range(2)]
+    return {name: statistics.median_low(one[name] for one in scores) for name in GOALS}
+
+
+def misses(scores: dict[str, int]) -> bool:
+    """Tell whether a score is below its goal."""
+    return any(scores[name] < goal for name, goal in GOALS.items())
+
+
+def judge_once(address: str, chromium: str) -> dict[str, int]:
     """Run Lighthouse on one page.
 
     Returns:
@@ -85,7 +104,7 @@ def main() -> int:
             if page.name == "404.html":
                 continue
             scores = judge(f"http://127.0.0.1:{server.server_port}/{page.name}", chromium)
-            short = any(scores[name] < goal for name, goal in GOALS.items())
+            short = misses(scores)
             missed = missed or short
             print(
                 f"{page.stem:26}",
