@@ -3,8 +3,8 @@
     make lighthouse
 
 needs Node with npx, and Chromium. A page that misses a goal is judged twice more, and the middle
-figure counts: a machine is now and then busy with something else. The exit status is 1 when a goal is missed: 100 for
-accessibility, best practices and search engines, and 95 for performance.
+figure counts: a machine is now and then busy with something else. The exit status is 1 when a goal
+is missed: 100 for accessibility, best practices and search engines, and 95 for performance.
 """
 
 import functools
