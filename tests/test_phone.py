@@ -80,7 +80,16 @@ def test_a_phone_shows_the_probes_that_found_a_fault_and_their_names(phone):
             assert len(text.split()) >= 3
 
 
+def test_five_tokens_and_their_padding_are_in_view(phone):
+    phone.open("index")
+    hidden = phone.page.evaluate(
+        "[...document.querySelectorAll('.heat-scroll')].map((b) => b.scrollWidth - b.clientWidth)"
+    )
+    assert hidden == [0, 0]
+
+
 def test_nothing_shows_beside_a_column_that_stays(phone):
+    phone.page.set_viewport_size({"width": 240, "height": 740})
     phone.open("index")
     gaps = phone.page.evaluate(
         """[...document.querySelectorAll('.heat-scroll')].map((box) => {
