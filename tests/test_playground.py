@@ -869,7 +869,8 @@ def test_nothing_moves_when_the_numbers_come(browser, built_site, width):
     page.goto(f"{built_site.as_uri()}/playground.html")
     page.wait_for_function("document.querySelector('figure[data-step=weights] td')")
     page.evaluate("new Promise((drawn) => setTimeout(() => requestAnimationFrame(drawn), 100))")
-    assert page.evaluate("moved") == []
+    # The table of tokens moved it by 0.02. A word in another font, come late, is less than this.
+    assert sum(page.evaluate("moved")) < 0.001
     context.close()
 
 
