@@ -62,8 +62,8 @@ def mended(html: str, where: str) -> str:
     Raises:
         PluginError: Material's HTML is not what a repair expects.
     """
-    for pattern, mended in REPAIRS:
-        html, found = re.subn(pattern, mended, html, flags=re.DOTALL)
+    for pattern, replacement in REPAIRS:
+        html, found = re.subn(pattern, replacement, html, flags=re.DOTALL)
         if found != 1:
             raise PluginError(
                 f"{where} holds {pattern!r} {found} times, expected once: Material's HTML has "

@@ -19,7 +19,12 @@ _COLUMNS = re.compile(r"\S {2,}\S|\n\s*\[")
 
 def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
     """Mark the outputs that the style sheet is to wrap."""
-    return _OUTPUT.sub(_marked, output)
+    return marked(output)
+
+
+def marked(html: str) -> str:
+    """Give a page's HTML with a class on the outputs that hold no columns."""
+    return _OUTPUT.sub(_with_class, html)
 
 
 def has_columns(text: str) -> bool:
@@ -27,6 +32,6 @@ def has_columns(text: str) -> bool:
     return _COLUMNS.search(text) is not None
 
 
-def _marked(output: re.Match[str]) -> str:
+def _with_class(output: re.Match[str]) -> str:
     text = unescape(_TAG.sub("", output["rest"].partition(">")[2]))
     return output["start"] + ("" if has_columns(text) else " sentences") + output["rest"]

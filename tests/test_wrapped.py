@@ -2,7 +2,7 @@
 
 import pytest
 
-from selfattn.wrapped import _OUTPUT, _marked, has_columns
+from selfattn.wrapped import has_columns, marked
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_sentences_are_wrapped(text):
 
 def test_marks_are_read_as_the_text_they_stand_for():
     block = '<div class="language-text highlight"><pre id="a"><code>{}</code></pre></div>'
-    wrapped = _OUTPUT.sub(_marked, block.format("<span>a</span> &lt;b&gt;"))
+    wrapped = marked(block.format("<span>a</span> &lt;b&gt;"))
     assert 'class="language-text highlight sentences"' in wrapped
     kept = block.format("a<span> </span><span> </span>b")
-    assert _OUTPUT.sub(_marked, kept) == kept
+    assert marked(kept) == kept
