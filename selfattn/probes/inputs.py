@@ -25,11 +25,12 @@ class Inputs:
         return torch.Generator().manual_seed(number % 2**63)
 
     def draw(self, generator: torch.Generator, *shape: int, scale: float = 1.0) -> Tensor:
-        """Draw an input, normal with a spread of `scale`."""
+        """Draw an input `[*shape, width]` in the layer's dtype, normal with a spread of `scale`."""
         drawn = torch.randn(*shape, self.claims.width, generator=generator, dtype=torch.float64)
         return self.cast(drawn * scale)
 
     def cast(self, x: Tensor) -> Tensor:
+        """Give x in the layer's dtype, on its device."""
         return x.to(dtype=self.dtype, device=self.device)
 
     def pads(self, batch: int, seq: int, side: str = "right", least: int = 0) -> Tensor:
@@ -45,7 +46,7 @@ class Inputs:
         return (place < counts.unsqueeze(1)).to(self.device)
 
     def masks(self, batch: int, seq: int) -> dict[str, Tensor | None]:
-        """Give the masks that the claims allow, by name."""
+        """Give the masks `[batch, seq]` that the claims allow, True at pads, by name."""
         if not self.claims.mask:
             return {"no mask": None}
         masks = {"no mask": None, "pads on the right": self.pads(batch, seq)}
@@ -54,6 +55,6 @@ class Inputs:
         return masks
 
     def allowed_pairs(self, seq: int) -> Tensor:
-        """Give `[query, key]`, True where the claims let a query look at a key."""
+        """Give boolean `[seq, seq]`, True where the claims let a query look at a key."""
         places = range(seq)
         return torch.tensor([[self.claims.allows(i, j) for j in places] for i in places])
