@@ -68,7 +68,7 @@ def frames(
     # Search leaves it out up to the first end of a tag of this name, so none may be inside.
     return (
         f'<section class="frames" id="{name}" data-search-exclude>\n{picks}'
-        f'<div class="stage">\n{_stage(pictures)}</div>\n</section>\n'
+        f'<div class="stage" tabindex="0">\n{_stage(pictures)}</div>\n</section>\n'
     )
 
 

@@ -1,18 +1,23 @@
 /* What no style sheet can do for readers who use a keyboard or a screen reader. */
 document$.subscribe(() => {
-  // A box that scrolls must be a tab stop, and one that does not must not be.
+  // A box that scrolls must be a tab stop, and one that does not must not be. A box whose size is not
+  // known is one: far from the screen the whole lesson is not laid out, and no size comes.
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
       if (target.scrollWidth > target.clientWidth) target.tabIndex = 0
       else target.removeAttribute("tabindex")
     }
   })
+  const watched = new WeakSet()
   // Material adds boxes around tables, to each code block a navigation landmark for its button, and
   // to a page's headings those of its search results, which are links without a name.
   const mend = () => {
     const all = (selector) => document.querySelectorAll(selector)
     for (const box of all(
       ".heat-scroll, .stage, .formula, .md-typeset__scrollwrap, .jupyter-wrapper :is(pre, pre > code)")) {
+      if (watched.has(box)) continue
+      watched.add(box)
+      box.tabIndex = 0
       sizes.observe(box)
     }
     for (const part of all(".md-code__nav, .md-search-result__article :is(h1, h2)")) part.role = "none"
