@@ -103,6 +103,20 @@ class Watch:
         self.seen.clear()
         self.page.goto(f"{self.home}/{name}.html", wait_until="load")
 
+    def scroll(self):
+        """Go down the page and back: what never was near the screen may lack its buttons."""
+        self.page.evaluate(
+            """async () => {
+                const root = document.documentElement
+                scrollTo(0, 0)
+                while (root.scrollTop + innerHeight < root.scrollHeight - 1) {
+                    scrollBy(0, innerHeight / 2)
+                    await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))
+                }
+                scrollTo(0, 0)
+            }"""
+        )
+
 
 @pytest.fixture(scope="module")
 def home(built_site):

@@ -43,16 +43,6 @@ STOPS = """() => [...document.querySelectorAll(
     .map((element, i) => { element.dataset.stop = i; return element.outerHTML.slice(0, 160) })"""
 
 
-# What is far from the screen may not be laid out yet, and what scrolls in it not be known.
-SCROLL = """async () => {
-    for (let y = 0; y < document.body.scrollHeight; y += innerHeight) {
-        scrollTo(0, y)
-        await new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))
-    }
-    scrollTo(0, 0)
-}"""
-
-
 @pytest.fixture(scope="module")
 def axe():
     return Axe()
@@ -92,7 +82,7 @@ def test_a_page_reads_without_scripts(browser, home, name):
 def test_the_tab_key_reaches_everything(served, name):
     served.page.set_viewport_size({"width": 1280, "height": 900})
     served.open(name)
-    served.page.evaluate(SCROLL)
+    served.scroll()
     stops = served.page.evaluate(STOPS)
     reached = set()
     for _ in range(len(stops) + 20):

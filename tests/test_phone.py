@@ -122,6 +122,11 @@ def test_the_edge_of_code_is_shaded_where_more_is_hidden(phone, scheme):
 
 def test_code_can_be_copied_on_a_phone_and_the_button_hides_none_of_it(phone):
     phone.open("average")
+    phone.scroll()
+    phone.page.wait_for_function(
+        "[...document.querySelectorAll('.language-python pre')].every("
+        "    (block) => block.querySelector('.md-code__button'))"
+    )
     buttons = phone.page.evaluate(
         """[...document.querySelectorAll('.language-python pre')].map((block) => {
             const button = block.querySelector('.md-code__button').getBoundingClientRect()

@@ -77,7 +77,11 @@ def test_a_copy_button_copies_the_block_it_belongs_to(served, name):
     served.page.evaluate(
         "for (const fold of document.querySelectorAll('details')) fold.open = true"
     )
-    served.page.wait_for_selector("[data-clipboard-target]")
+    served.scroll()
+    served.page.wait_for_function(
+        "[...document.querySelectorAll('.highlight pre > code')].every((code) =>"
+        "    !code.checkVisibility() || code.parentElement.querySelector('.md-code__nav'))"
+    )
     wrong = served.page.evaluate(
         """[...document.querySelectorAll('[data-clipboard-target]')].filter((button) =>
             document.querySelector(button.dataset.clipboardTarget) !==

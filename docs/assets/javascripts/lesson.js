@@ -14,7 +14,7 @@ document$.subscribe(() => {
   const mend = () => {
     const all = (selector) => document.querySelectorAll(selector)
     for (const box of all(
-      ".heat-scroll, .stage, .formula, .md-typeset__scrollwrap, .jupyter-wrapper :is(pre, pre > code)")) {
+      ".heat-scroll, .stage, .formula, .md-typeset__scrollwrap, pre > code, .jupyter-wrapper pre")) {
       if (watched.has(box)) continue
       watched.add(box)
       box.tabIndex = 0
