@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from selfattn.figures import curves
+from selfattn.figures.curves import curves
 
 LOSS = {
     "bag": [[2.0, 1.0, 0.5]],
@@ -134,7 +134,10 @@ def test_ids_are_used_and_no_two_are_the_same():
 
 
 def test_the_same_bytes_in_another_process():
-    code = f"from selfattn.figures import curves\nprint(curves({PANELS!r}, x='epoch', caption='c'))"
+    code = (
+        "from selfattn.figures.curves import curves\n"
+        f"print(curves({PANELS!r}, x='epoch', caption='c'))"
+    )
     made = [
         subprocess.run(
             [sys.executable, "-c", code],
@@ -158,7 +161,8 @@ def test_the_settings_of_others_are_left_alone():
 
 
 def test_importing_the_figures_loads_no_matplotlib():
-    code = "import sys, selfattn.figures; print('matplotlib' in sys.modules)"
+    modules = "selfattn.figures.curves, selfattn.figures.loglog"
+    code = f"import sys, {modules}; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

@@ -5,8 +5,10 @@ from xml.etree import ElementTree
 import pytest
 from frames_on_page import numbers, picture, words
 
-from selfattn.figures import average, bars, beside, captioned, frames, grid, products, strip
-from selfattn.figures.frames import MOST
+from selfattn.figures.bars import bars, strip
+from selfattn.figures.frames import MOST, beside, captioned, frames
+from selfattn.figures.heatmap import grid
+from selfattn.figures.sums import average, products
 
 STYLE = "docs/assets/stylesheets/frames.css"
 ROWS = {"where": "<p>first</p>", "<pad>": "<p>second</p>", "?": "<p>third</p>"}

@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from selfattn.figures import heatmap
+from selfattn.figures.heatmap import heatmap
 from selfattn.figures.picture import svg
 
 NAN = float("nan")

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from frames_on_page import numbers, words
 from test_pictures import PHONE, TOKENS, built, close, layers, vectors  # noqa: F401
 
-from selfattn.figures import calculator, fitted, lined_up, loglog, verdict
 from selfattn.figures.bars import number
+from selfattn.figures.loglog import fitted, loglog
+from selfattn.figures.shapes import calculator, lined_up, verdict
 from selfattn.text import load
 
 # ruff: noqa: F811

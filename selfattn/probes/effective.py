@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from selfattn.figures import heatmap
+from selfattn.figures.heatmap import heatmap
 from selfattn.probes.calling import Layer, first_tensor
 from selfattn.probes.claims import claims_of
 from selfattn.probes.failures import LayerFailed
