@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes.calling import Adapted, Layer, adapt_callable
+from selfattn.probes.calling import Adapted, Layer, adapt_callable, inside
 from selfattn.probes.claims import Claims
 
 
@@ -18,13 +18,14 @@ def adapt(layer: Layer, claims: Claims) -> tuple[Adapted, Claims]:
     Raises:
         ProbeError: it does not fit what is claimed.
     """
+    known = inside(layer)
     for kind, adapter in ADAPTERS.items():
-        if isinstance(layer, kind):
-            return adapter(layer, claims)
-    if _is_hugging_face(layer):
+        if isinstance(known, kind):
+            return adapter(layer, known, claims)
+    if _is_hugging_face(known):
         from selfattn.probes.huggingface import adapt_model
 
-        return adapt_model(layer, claims)
+        return adapt_model(layer, known, claims)
     return adapt_callable(layer, claims), claims
 
 
@@ -43,14 +44,16 @@ def additive(blocked: Tensor | None, x: Tensor) -> Tensor | None:
     )
 
 
-def _multi_head(layer: nn.MultiheadAttention, claims: Claims) -> tuple[Adapted, Claims]:
+def _multi_head(
+    layer: Layer, known: nn.MultiheadAttention, claims: Claims
+) -> tuple[Adapted, Claims]:
     def call(
         x: Tensor, blocked: Tensor | None, need_weights: bool = False, numbers: bool = False
     ) -> Tensor:
         mask = triangle(x) if claims.causal else None
         if numbers:
             blocked, mask = additive(blocked, x), additive(mask, x)
-        turned = x if layer.batch_first else x.transpose(0, 1)
+        turned = x if known.batch_first else x.transpose(0, 1)
         out: Tensor = layer(
             turned,
             turned,
@@ -59,13 +62,13 @@ def _multi_head(layer: nn.MultiheadAttention, claims: Claims) -> tuple[Adapted, 
             attn_mask=mask,
             need_weights=need_weights,
         )[0]
-        return out if layer.batch_first else out.transpose(0, 1)
+        return out if known.batch_first else out.transpose(0, 1)
 
-    extra = layer.bias_k is not None or layer.add_zero_attn
+    extra = known.bias_k is not None or known.add_zero_attn
     claims = replace(
         claims,
-        width=layer.embed_dim,
-        heads=layer.num_heads,
+        width=known.embed_dim,
+        heads=known.num_heads,
         sums_to_one=claims.sums_to_one and not extra,
     )
     forms = {
@@ -76,20 +79,25 @@ def _multi_head(layer: nn.MultiheadAttention, claims: Claims) -> tuple[Adapted, 
     return Adapted("MultiheadAttention", call, forms, dict(claims.forms), note=note), claims
 
 
-def _encoder_layer(layer: nn.TransformerEncoderLayer, claims: Claims) -> tuple[Adapted, Claims]:
-    claims = replace(claims, width=layer.self_attn.embed_dim, heads=layer.self_attn.num_heads)
-    return _encoder(layer, claims, layer.self_attn.batch_first, "src_mask")
+def _encoder_layer(
+    layer: Layer, known: nn.TransformerEncoderLayer, claims: Claims
+) -> tuple[Adapted, Claims]:
+    return _encoder(layer, "TransformerEncoderLayer", known, "src_mask", claims)
 
 
-def _encoder_stack(layer: nn.TransformerEncoder, claims: Claims) -> tuple[Adapted, Claims]:
-    first = layer.layers[0].self_attn
-    claims = replace(claims, width=first.embed_dim, heads=first.num_heads)
-    return _encoder(layer, claims, first.batch_first, "mask")
+def _encoder_stack(
+    layer: Layer, known: nn.TransformerEncoder, claims: Claims
+) -> tuple[Adapted, Claims]:
+    return _encoder(layer, "TransformerEncoder", known.layers[0], "mask", claims)
 
 
 def _encoder(
-    layer: nn.Module, claims: Claims, batch_first: bool, mask_name: str
+    layer: Layer, name: str, one: Any, mask_name: str, claims: Claims
 ) -> tuple[Adapted, Claims]:
+    """Adapt a layer or a stack; `one` is a layer of it."""
+    batch_first = one.self_attn.batch_first
+    claims = replace(claims, width=one.self_attn.embed_dim, heads=one.self_attn.num_heads)
+
     def call(x: Tensor, blocked: Tensor | None, numbers: bool = False, bias: float = 0.0) -> Tensor:
         mask = triangle(x) if claims.causal else None
         if numbers:
@@ -100,7 +108,6 @@ def _encoder(
         out: Tensor = layer(turned, src_key_padding_mask=blocked, **{mask_name: mask})
         return out if batch_first else out.transpose(0, 1)
 
-    name = type(layer).__name__
     note = f"{name} wants src_key_padding_mask, True or minus infinity = must not look"
     adapted = Adapted(
         name,
@@ -126,7 +133,7 @@ def _is_hugging_face(layer: Any) -> TypeGuard[nn.Module]:
     return isinstance(layer, nn.Module) and hasattr(layer, "config") and "transformers" in homes
 
 
-ADAPTERS: dict[type, Callable[[Any, Claims], tuple[Adapted, Claims]]] = {
+ADAPTERS: dict[type, Callable[[Layer, Any, Claims], tuple[Adapted, Claims]]] = {
     nn.MultiheadAttention: _multi_head,
     nn.TransformerEncoderLayer: _encoder_layer,
     nn.TransformerEncoder: _encoder_stack,

@@ -25,6 +25,11 @@ WEIGHTS = (
 """Names of parameters by which layers are asked for their weights."""
 
 
+WRAPPED = ("_orig_mod", "_torchdynamo_orig_callable")
+"""Where torch.compile keeps what it compiled."""
+
+SPREAD = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
 MASKS = ("blocked", "key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask", "mask")
 """Names of parameters that take the mask, wherever they stand; the first that there is."""
 
@@ -80,8 +85,19 @@ def adapt_callable(layer: Layer, claims: Claims) -> Adapted:
     )
 
 
+def inside(layer: Layer) -> Any:
+    """Look into what compiles or spreads a layer: what is in it tells how to call it."""
+    while True:
+        names = ("module",) if isinstance(layer, SPREAD) else WRAPPED
+        found = [part for name in names if callable(part := getattr(layer, name, None))]
+        if not found:
+            return layer
+        layer = found[0]
+
+
 def name_of(layer: Any) -> str:
     """Name a layer: a function by its name, anything else by its type."""
+    layer = inside(layer)
     return str(getattr(layer, "__name__", None) or type(layer).__name__)
 
 
@@ -104,6 +120,7 @@ def first_tensor(result: Any) -> Any:
 
 def _parameters(layer: Layer) -> dict[str, inspect.Parameter]:
     """Give the parameters by name; none when they cannot be found, or when any will do."""
+    layer = inside(layer)
     target = layer.forward if isinstance(layer, nn.Module) else layer
     schema = getattr(target, "schema", None)  # of what is scripted
     if schema is not None and hasattr(schema, "arguments"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from selfattn.probes.calling import Adapted
+from selfattn.probes.calling import Adapted, Layer
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import ProbeError
 
@@ -24,8 +24,10 @@ FARTHEST = 128
 """The longest reach of a stack that is claimed; a longer one takes too many tokens to try."""
 
 
-def adapt_model(model: nn.Module, claims: Claims) -> tuple[Adapted, Claims]:
+def adapt_model(layer: Layer, model: nn.Module, claims: Claims) -> tuple[Adapted, Claims]:
     """Call a model with vectors, a mask of ones and zeros, and places.
+
+    `layer` is what is called: the model, or what compiles it.
 
     What the user claims wins over the configuration.
 
@@ -47,10 +49,10 @@ def adapt_model(model: nn.Module, claims: Claims) -> tuple[Adapted, Claims]:
             given["attention_mask"] = (~blocked).long()
             if "position_ids" in words:
                 given["position_ids"] = ((~blocked).cumsum(1) - 1).clamp_min(0) + first
-        return model(inputs_embeds=x, **given, **options)
+        return layer(inputs_embeds=x, **given, **options)
 
     def step(x: Tensor, cache: Any) -> Any:
-        result = model(inputs_embeds=x, **{str(past): cache}, use_cache=True)
+        result = layer(inputs_embeds=x, **{str(past): cache}, use_cache=True)
         return result[0], next(result[name] for name in CACHES if name in result)
 
     past = next((name for name in CACHES if name in words), None)
