@@ -38,6 +38,7 @@ class Claims:
             what the layer gives, such as with an additive mask.
         sums_to_one: the weights of a query over the tokens sum to 1. Not so with sinks, registers,
             an extra key, or attention without a softmax.
+        estimated: its gradients are estimates on purpose, as with a straight-through step.
         bare: nothing but linear maps around the attention, so that with one token the layer is
             affine in it. None: look at which functions it calls.
         factory: a function from a width to a fresh layer; the scale is judged with it.
@@ -58,6 +59,7 @@ class Claims:
     cache: bool | Callable[..., Any] = False
     forms: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     sums_to_one: bool = True
+    estimated: bool = False
     bare: bool | None = None
     factory: Callable[[int], Callable[..., Any]] | None = None
     dtype: Any = None
@@ -114,6 +116,7 @@ def _check_values(claims: Claims) -> None:
         (not _flag_or_callable(claims.cache), "cache", "True, False or a function (x, cache)"),
         (not _functions(claims.forms), "forms", "a dict from names to functions (x, blocked)"),
         (claims.sums_to_one not in (True, False), "sums_to_one", "True or False"),
+        (claims.estimated not in (True, False), "estimated", "True or False"),
         (claims.bare not in (True, False, None), "bare", "True, False or None"),
         (not (claims.factory is None or callable(claims.factory)), "factory", "a function (width)"),
         (not _positive(claims.budget), "budget", "a number of seconds above 0"),

@@ -5,17 +5,14 @@ as the gain of a branch or a table of positions; and the rounding of low precisi
 """
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 import torch
-from torch import nn
 
+from selfattn.probes.casts import cast
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.movement import Movement
 from selfattn.probes.noise import LOW
-from selfattn.probes.report import ProbeError
 from selfattn.probes.subject import Subject
 
 Measure = Callable[[Subject], Iterable[Movement]]
@@ -42,15 +39,10 @@ def _moves(subject: Subject, measure: Measure) -> bool:
 
 
 def _moves_in_float32(subject: Subject, measure: Measure) -> bool:
-    layer = subject.layer
-    if not isinstance(layer, nn.Module) or isinstance(layer, torch.jit.ScriptModule):
-        return False
-    budget = max(subject.budget.left, 1e-3)
-    claims = replace(subject.claims, dtype=torch.float32, forms={}, cache=False, budget=budget)
     try:
-        with Subject(copy.deepcopy(layer).float(), claims) as wide:
+        with cast(subject, torch.float32) as wide:
             return _moves(wide, measure) or bool(hidden_by(wide, measure))
-    except (ProbeError, LayerFailed, RuntimeError, TypeError):
+    except LayerFailed:
         return False
 
 

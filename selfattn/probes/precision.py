@@ -1,19 +1,18 @@
 """Low precision: what holds in float32 must hold in bfloat16."""
 
-import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from selfattn.probes.casts import cast
 from selfattn.probes.catalog import CannotTell, NotApplicable, probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
 from selfattn.probes.noise import largest
-from selfattn.probes.report import ProbeError
 from selfattn.probes.subject import Subject
 
 
@@ -33,16 +32,11 @@ def precision(subject: Subject) -> Iterator[Movement]:
         raise NotApplicable(f"all probes ran in {str(subject.dtype).removeprefix('torch.')}")
     autocast = Form("under autocast to bfloat16", layer=_autocast(subject))
     yield from _blocked(subject, subject, autocast)
-    layer = subject.layer
-    if isinstance(layer, nn.Module) and not isinstance(layer, torch.jit.ScriptModule):
-        try:
-            low = copy.deepcopy(layer).to(torch.bfloat16)
-            claims = replace(subject.claims, dtype=torch.bfloat16, forms={}, cache=False)
-            with Subject(low, replace(claims, budget=max(subject.budget.left, 1e-3))) as copied:
-                yield from _blocked(subject, copied, Form("a copy in bfloat16"))
-        except (ProbeError, RuntimeError, TypeError) as error:
-            first = str(error).split("\n")[0]
-            yield Movement("a copy", failed=f"no copy in bfloat16 runs: {first}")
+    try:
+        with cast(subject, torch.bfloat16) as low:
+            yield from _blocked(subject, low, Form("a copy in bfloat16"))
+    except LayerFailed as failure:
+        yield Movement("a copy", failed=str(failure))
 
 
 def _autocast(subject: Subject) -> Any:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
-from selfattn.probes.calling import first_tensor
 from selfattn.probes.catalog import CannotTell, probe, without_mask
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
+from selfattn.probes.gradients import gradients_of
 from selfattn.probes.movement import Movement, everywhere
 from selfattn.probes.report import FAULT
 from selfattn.probes.subject import Subject
@@ -99,27 +98,10 @@ def empty_gradients(subject: Subject) -> Iterator[Movement]:
 def _gradients(
     subject: Subject, x: Tensor, blocked: Tensor | None, form: Form, how: str
 ) -> Movement:
-    layer = form.layer or subject.adapted.call
-    leaf = x.clone().requires_grad_()
-    wanted = [leaf, *subject.state.parameters]
-
-    def backward() -> tuple[Tensor | None, ...]:
-        taken = subject.mask_for(x, blocked)
-        mask = None if taken is None else taken.clone()
-        out = first_tensor(layer(leaf.clone(), mask, **form.options))
-        if not out.requires_grad:
-            return ()
-        # Cut out, not multiplied by 0: what is left out of a loss must have no say in it.
-        judged = out if blocked is None else out[~blocked]
-        loss = judged.float().square().sum()
-        return torch.autograd.grad(loss, wanted, allow_unused=True)
-
     try:
-        found = subject.call(backward, form, x)
+        found = gradients_of(subject, x, blocked, form, lambda out: out.float().square().sum())
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
-    if not found:
-        return Movement(how, failed="the layer passes no gradients")
     wrong = [i for i, g in enumerate(found) if g is not None and not g.isfinite().all()]
     where = {"form": form.name, "changed": how}
     if not wrong:

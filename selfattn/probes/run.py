@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from selfattn.probes import (
+    backward,
     caches,
     call_forms,
     causal,
@@ -40,6 +41,7 @@ MODULES = (
     dropout,
     untouched,
     rows,
+    backward,
     shapes,
     scores,
     caches,
@@ -75,7 +77,7 @@ def probe(
         width, causal, positions, heads, seed: claims, see `Claims`.
         only: names of the probes to run; all if None.
         claims: the other claims, see `Claims`: mask, window, full, seq, packed, cache, forms,
-            sums_to_one, bare, factory, dtype, device, budget.
+            sums_to_one, estimated, bare, factory, dtype, device, budget.
 
     Returns:
         The report, the same for a seed but for the seconds. The layer is as it was.

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
+from selfattn.probes.noise import LOW
 from selfattn.probes.subject import Subject
 
 _LINEAR = (
@@ -36,6 +37,9 @@ LINEAR = frozenset(_LINEAR.split())
 """Names of functions that keep a layer affine in its values, whatever its weights are."""
 
 OF_TWO = frozenset(("mul", "__mul__", "__rmul__", "__imul__", "mul_"))
+
+
+ROUNDING = ("round", "floor", "ceil", "trunc", "sign", "fake_quantize_per_tensor_affine")
 
 
 class _Watch(TorchFunctionMode):
@@ -73,6 +77,23 @@ def drops_late(subject: Subject) -> bool:
     attends = [i for i, name in enumerate(names) if name in ATTENTION]
     drops = [i for i, name in enumerate(names) if "dropout" in name]
     return bool(attends) and all(i > attends[-1] for i in drops)
+
+
+def rounds(subject: Subject) -> bool:
+    """Tell whether a layer rounds, or computes something in low precision, as far as seen."""
+    found: list[str] = []
+
+    def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = str(getattr(func, "__name__", func)).rstrip("_")
+        if name in ROUNDING or any(isinstance(a, Tensor) and a.dtype in LOW for a in args):
+            found.append(name)
+
+    with _watching(subject, tell) as form:
+        try:
+            subject.run(subject.draw(subject.generator("rounds"), 2, subject.seq), None, form)
+        except LayerFailed:
+            return False
+    return bool(found)
 
 
 def _calls(subject: Subject, train: bool) -> list[tuple[str, bool, int]]:

@@ -8,6 +8,7 @@ from selfattn.probes.faulty import (
     axes,
     caches,
     fills,
+    gradients,
     modes,
     padding_masks,
     positions,
@@ -17,7 +18,18 @@ from selfattn.probes.faulty import (
 )
 from selfattn.probes.faulty.fault import Fault
 
-KINDS = (triangles, padding_masks, fills, softmax, axes, positions, modes, windows, caches)
+KINDS = (
+    triangles,
+    padding_masks,
+    fills,
+    softmax,
+    axes,
+    positions,
+    modes,
+    gradients,
+    windows,
+    caches,
+)
 
 FAULTS: tuple[Fault, ...] = tuple(fault for kind in KINDS for fault in kind.FAULTS)
 """All faulty layers."""
