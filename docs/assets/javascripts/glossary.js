@@ -9,7 +9,7 @@ document$.subscribe(() => {
       tip.showPopover()
       const { left, top, bottom } = link.getBoundingClientRect()
       const { width, height } = tip.getBoundingClientRect()
-      const room = document.documentElement.clientWidth - width
+      const room = document.documentElement.clientWidth - width - 8
       tip.style.left = `${scrollX + Math.max(0, Math.min(left, room))}px`
       // Without a gap, so that the pointer may go from the one to the other.
       tip.style.top = `${scrollY + (bottom + height > innerHeight ? top - height : bottom)}px`
