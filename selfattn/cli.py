@@ -24,7 +24,9 @@ def main(argv: list[str] | None = None) -> int:
     Raises:
         SystemExit: argparse's own: status 2 for wrong use, 0 after `--help`.
     """
-    args = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    with probe_command.wrong_use(words):
+        args = _parser().parse_args(words)
     status: int = args.run(args)
     return status
 

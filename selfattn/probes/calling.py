@@ -33,6 +33,9 @@ SPREAD = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 MASKS = ("blocked", "key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask", "mask")
 """Names of parameters that take the mask, wherever they stand; the first that there is."""
 
+SEQUENCES = ("memory", "context", "key", "keys", "k", "encoder_hidden_states", "tgt")
+"""Names of second parameters that take another sequence, and no mask."""
+
 
 @dataclass(frozen=True)
 class Adapted:
@@ -153,21 +156,50 @@ def _positional(words: dict[str, inspect.Parameter]) -> list[inspect.Parameter]:
 
 def _with_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
     name = next((name for name in MASKS if name in list(words)[1:]), None)
+    second = _positional(words)[1:2]
+    taken = name or (second[0].name if second and second[0].name not in SEQUENCES else None)
+    _check_required(layer, words, taken)
+    if words and taken is None:
+        raise ProbeError(
+            f"{name_of(layer)} takes ({', '.join(words)}) and no mask; expected (x, blocked). "
+            "Say mask=False if it has none, or pass a function that hands the mask on."
+        )
     if name and name not in [word.name for word in _positional(words)[:2]]:
         return lambda x, blocked, **options: layer(x, **{name: blocked}, **options)
-    if not words or len(_positional(words)) >= 2:
-        return layer
-    raise ProbeError(
-        f"{name_of(layer)} takes ({', '.join(words)}) and no mask; expected (x, blocked). "
-        "Say mask=False if it has none, or pass a function that hands the mask on."
-    )
+    return layer
 
 
 def _without_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
-    required = [w for w in _positional(words) if w.default is inspect.Parameter.empty]
-    if len(required) >= 2:
+    required = _required(words)
+    second = required[1] if len(required) > 1 and required[1] not in SEQUENCES else None
+    _check_required(layer, words, second)
+    if second:
         return lambda x, blocked, **options: layer(x, None, **options)
     return lambda x, blocked, **options: layer(x, **options)
+
+
+def _required(words: dict[str, inspect.Parameter]) -> list[str]:
+    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        word.name
+        for word in words.values()
+        if word.default is inspect.Parameter.empty and word.kind not in loose
+    ]
+
+
+def _check_required(layer: Layer, words: dict[str, inspect.Parameter], mask: str | None) -> None:
+    """Look for required parameters besides x and the mask.
+
+    Raises:
+        ProbeError: there are.
+    """
+    more = [name for name in _required(words)[1:] if name != mask]
+    if more:
+        raise ProbeError(
+            f"{name_of(layer)} takes ({', '.join(words)}) and requires {' and '.join(more)}; "
+            "expected (x, blocked). Wrap it in a function (x, blocked) that gives it the rest; "
+            "probe_attention is for functions of queries, keys and values."
+        )
 
 
 def _packed(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -> Layer | None:

@@ -5,12 +5,13 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
 import traceback
 from typing import Any, TextIO
 
 from selfattn.probes.calling import Layer
-from selfattn.probes.command import COULD_NOT
+from selfattn.probes.command import INTERRUPT, INTERRUPTED, could_not
 from selfattn.probes.report import ClaimError, ProbeError
 from selfattn.probes.run import catalog, probe
 
@@ -27,27 +28,26 @@ WIDTHS = (
 )
 """Names of a factory's parameter that is given the width."""
 
-IN_A_TERMINAL = {
-    "mask=False": "--no-mask",
-    "causal=True": "--causal",
-    "budget=": "--budget with",
-    "cache=True": "--cache",
-    "packed=True": "--packed",
-}
-"""How a claim of Python's is made in a terminal."""
+_WITH_A_VALUE = "width|heads|window|seq|dtype|budget|seed"
+IN_A_TERMINAL = (
+    (r"\bmask=False", "--no-mask"),
+    (r"\b(causal|cache|packed)=True", r"--\1"),
+    (rf"\b({_WITH_A_VALUE})=(?=\w)", r"--\1 "),
+    (rf"\b({_WITH_A_VALUE})=", r"--\1"),
+)
+"""How a claim of Python's is made in a terminal: patterns and what stands for them."""
 
 
 def main(given: dict[str, Any], out: TextIO | None = None) -> int:
     """Probe the layer that the command's words name, and print the report to `out`, or stdout.
 
     Returns:
-        0 without faults, 1 with faults, 2 when the probes could not run.
+        0 without faults, 1 with faults, 2 when the probes could not run, 130 when interrupted.
     """
-    if given.pop("list"):
-        for entry in catalog().values():
-            print(f"{entry.name:<16} changes {entry.changes}", file=out)
-        return 0
     target, as_json, only = given.pop("target"), given.pop("json"), given.pop("only")
+    if given.pop("list"):
+        print(_listed(as_json), file=out)
+        return 0
     layer: Any = None
     try:
         given["dtype"] = _dtype(given["dtype"])
@@ -56,13 +56,22 @@ def main(given: dict[str, Any], out: TextIO | None = None) -> int:
         names = None if only is None else [name.strip() for name in only.split(",")]
         report = probe(layer, only=names, **given)
     except (ClaimError, ProbeError) as error:
-        print(f"selfattn probe: {_taken(layer)}{_in_a_terminal(str(error))}", file=sys.stderr)
-        return COULD_NOT
+        text = _taken(layer) + _in_a_terminal(str(error))
+        return could_not(text, as_json=as_json, out=out)
+    except KeyboardInterrupt:
+        return could_not(INTERRUPT, as_json=as_json, out=out, status=INTERRUPTED)
     except Exception as error:
-        print(f"selfattn probe: the probes failed: {_told(error)}", file=sys.stderr)
-        return COULD_NOT
+        return could_not(f"the probes failed: {_told(error)}", as_json=as_json, out=out)
     print(report.to_json() if as_json else report, file=out)
     return 0 if report.ok else 1
+
+
+def _listed(as_json: bool) -> str:
+    entries = catalog().values()
+    if as_json:
+        probes = [{"name": e.name, "changes": e.changes, "page": e.page} for e in entries]
+        return json.dumps({"probes": probes}, indent=2)
+    return "\n".join(f"{entry.name:<16} changes {entry.changes}" for entry in entries)
 
 
 def _taken(layer: Any) -> str:
@@ -78,8 +87,8 @@ def _taken(layer: Any) -> str:
 def _in_a_terminal(text: str) -> str:
     """Put the hints of an error into the command's words; a traceback stays."""
     said, *trace = text.split("\n\n", 1)
-    for claim, option in IN_A_TERMINAL.items():
-        said = said.replace(claim, option)
+    for claim, option in IN_A_TERMINAL:
+        said = re.sub(claim, option, said)
     return "\n\n".join([said, *trace])
 
 

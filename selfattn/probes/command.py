@@ -5,11 +5,14 @@ which is ended when it is long over its budget even for a busy machine.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import math
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 from selfattn.probes.budget import PATIENCE
 
@@ -19,13 +22,18 @@ GRACE = 30.0
 COULD_NOT = 2
 """The exit status when the probes could not run."""
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C, as a shell gives it."""
+
+INTERRUPT = "interrupted (KeyboardInterrupt) before the report was made"
+
 
 def add_to(commands: Any) -> None:
     """Add the command to an argparse group of sub-commands."""
     parser = commands.add_parser(
         "probe",
         help="probe an attention layer of your own",
-        description="Exit status: 0 no fault, 1 faults, 2 the probes could not run.",
+        description="Exit status: 0 no fault, 1 faults, 2 could not run, 130 interrupted.",
     )
     add = parser.add_argument
     add(
@@ -71,7 +79,7 @@ def add_to(commands: Any) -> None:
     add("--budget", type=_seconds, default=30.0, help="seconds for all probes together (30)")
     add("--only", help="the probes to run, with commas between them")
     add("--list", action="store_true", help="list the probes, and run none")
-    add("--json", action="store_true", help="the report as one JSON object")
+    add("--json", action="store_true", help="the report, the list or the error as one JSON object")
     parser.set_defaults(run=run)
 
 
@@ -96,10 +104,12 @@ def run(args: argparse.Namespace) -> int:
     given = {name: value for name, value in vars(args).items() if name != "run"}
     after = given.pop("after_positions", None)
     if after and args.target:
-        return _could_not(f"--positions takes the word absolute, or none; got {after!r}")
+        text = f"--positions takes the word absolute, or none; got {after!r}"
+        return could_not(text, as_json=args.json)
     args.target = given["target"] = args.target or after
     if not args.target and not args.list:
-        return _could_not("name a layer as package.module:factory, or give --list")
+        text = "name a layer as package.module:factory, or give --list"
+        return could_not(text, as_json=args.json)
     try:
         done = subprocess.run(
             [sys.executable, "-m", "selfattn.probes.child", json.dumps(given)],
@@ -109,17 +119,51 @@ def run(args: argparse.Namespace) -> int:
             timeout=PATIENCE * args.budget + GRACE,
         )
     except subprocess.TimeoutExpired:
-        return _could_not(
+        text = (
             f"{args.target} did not come back within {args.budget:g} s, nor long after, and "
             "was ended: it hangs where Python cannot interrupt it, or takes too long to import"
         )
+        return could_not(text, as_json=args.json)
+    except KeyboardInterrupt:
+        return could_not(INTERRUPT, as_json=args.json, status=INTERRUPTED)
     print(done.stdout, end="")
     print(done.stderr, end="", file=sys.stderr)
-    if done.returncode != COULD_NOT and not (done.returncode in (0, 1) and done.stdout):
-        return _could_not(f"{args.target} ended its process with status {done.returncode}")
+    reports = done.returncode in (0, 1) or args.json
+    told = done.stdout if reports else "selfattn probe: " in done.stderr
+    if done.returncode not in (0, 1, COULD_NOT, INTERRUPTED) or not told:
+        text = f"{args.target} ended its process with status {done.returncode}"
+        return could_not(text, as_json=args.json)
     return done.returncode
 
 
-def _could_not(text: str) -> int:
+def could_not(
+    text: str, *, as_json: bool, out: TextIO | None = None, status: int = COULD_NOT
+) -> int:
+    """Say why the probes could not run, on stderr, and as one JSON object on `out`, or stdout.
+
+    Returns:
+        The status.
+    """
     print(f"selfattn probe: {text}", file=sys.stderr)
-    return COULD_NOT
+    if as_json:
+        error, _, trace = text.partition("\n\n")
+        print(json.dumps({"error": error, "traceback": trace}, indent=2), file=out)
+    return status
+
+
+@contextlib.contextmanager
+def wrong_use(words: Sequence[str]) -> Iterator[None]:
+    """While argparse takes `words` apart: if it refuses them, say so in JSON too where asked."""
+    if words[:1] != ["probe"] or "--json" not in words:
+        yield
+        return
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            yield
+    except SystemExit as ended:
+        print(said.getvalue(), end="", file=sys.stderr)
+        if ended.code == COULD_NOT:
+            last = said.getvalue().strip().split("\n")[-1]
+            print(json.dumps({"error": last.partition("error: ")[2], "traceback": ""}, indent=2))
+        raise

@@ -11,7 +11,7 @@ from selfattn.probes.calling import Layer, first_tensor
 from selfattn.probes.claims import claims_of
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import PLAIN, Form
-from selfattn.probes.report import ProbeError
+from selfattn.probes.report import ClaimError, ProbeError
 from selfattn.probes.stopping import TimeUp
 from selfattn.probes.subject import Subject
 
@@ -32,7 +32,7 @@ def effective_mask(
 
     Args:
         layer: as for `probe`, whole blocks and encoders too.
-        x: `[batch, seq, width]`.
+        x: `[batch, seq, width]`; the layer is called at this size alone.
         blocked: boolean `[batch, seq]`, True where a token must not be looked at, or None.
         causal: ask PyTorch's own layers to be causal; other layers know it themselves.
         gradients: by automatic differentiation (True), or by central differences of the outputs
@@ -43,8 +43,10 @@ def effective_mask(
         `[batch, seq, seq]`, float64, at least 0.
 
     Raises:
+        ClaimError: x or blocked has another shape, or x another width than PyTorch's own layer.
         ProbeError: the layer raises, or returns another shape.
     """
+    _check(x, blocked)
     claims = claims_of(
         width=x.shape[-1],
         causal=causal,
@@ -53,16 +55,28 @@ def effective_mask(
         device=x.device,
         budget=600,
     )
-    with Subject(layer, claims) as subject:
-        try:
+    try:
+        with Subject(layer, claims, only=(x, blocked)) as subject:
             found = _by_gradients(subject, x, blocked) if gradients is not False else None
             if found is None and gradients:
                 raise ProbeError("the layer passes no gradients; leave gradients=True out")
             return _by_differences(subject, x, blocked) if found is None else found
-        except LayerFailed as failure:
-            raise ProbeError(f"the layer {failure}\n\n{failure.details}") from failure
-        except TimeUp:
-            raise ProbeError("the layer takes more than 600 s; give it a shorter x") from None
+    except LayerFailed as failure:
+        hint = "; if it takes no None for a mask, give blocked"
+        said = f"{failure}{hint}" if blocked is None and "NoneType" in str(failure) else failure
+        raise ProbeError(f"the layer {said}\n\n{failure.details}") from failure
+    except TimeUp:
+        raise ProbeError("the layer takes more than 600 s; give it a shorter x") from None
+
+
+def _check(x: Tensor, blocked: Tensor | None) -> None:
+    if x.dim() != 3 or not x.is_floating_point() or not x.numel():
+        raise ClaimError(
+            f"x must be [batch, seq, width] of floats; got {list(x.shape)} of {x.dtype}"
+        )
+    if blocked is not None and (blocked.dtype, blocked.shape) != (torch.bool, x.shape[:2]):
+        got = f"{list(blocked.shape)} of {blocked.dtype}"
+        raise ClaimError(f"blocked must be bool {list(x.shape[:2])}, as x; got {got}")
 
 
 def figure(mask: Tensor, tokens: Sequence[str], caption: str) -> str:

@@ -9,13 +9,15 @@ from selfattn.probes.report import ProbeError
 
 _OURS = (Path(__file__).parent, Path(__file__).parent / "functions")
 
+_WRAP = "wrap it in a function (x, blocked) that returns [batch, seq, width_out]"
+
 
 class LayerFailed(Exception):
     """A call of the layer gave no output: it raised, hung, or returned something else.
 
     Attributes:
         details: the layer's own traceback, or "timeout".
-        shape: whether it returned a tensor of a wrong shape.
+        shape: whether it returned something else than a tensor of the right shape.
     """
 
     def __init__(self, what: str, details: str = "", *, shape: bool = False) -> None:
@@ -39,10 +41,25 @@ def no_output(failures: Sequence[LayerFailed], claims: Claims) -> ProbeError:
     tried = f"[batch, seq, {claims.width}] in {len(failures)} sizes"
     said = "the layer " + (f"{first}".replace("\n", " "))
     hints = []
-    if claims.mask and not first.shape and first.details != "timeout":
-        hints.append("if it takes no mask, say mask=False")
-    if claims.seq is None and first.details != "timeout":
-        hints.append("if it takes one length only, say seq=")
+    if first.shape:
+        hints.append("if the output is elsewhere in it, or has other axes, " + _WRAP)
+    elif first.details != "timeout":
+        hints += _of_the_call(first, claims)
     hints.append(f"it was given x {tried} and blocked, bool [batch, seq] or None")
     trace = "" if first.details in ("", "timeout") else f"\n\n{first.details}"
     return ProbeError(f"{said}; {'; '.join(hints)}.{trace}")
+
+
+def _of_the_call(failure: LayerFailed, claims: Claims) -> list[str]:
+    """Say how else a layer that raised may be called."""
+    if "Guard failed" in str(failure):
+        return [
+            "an exported program takes the sizes that it was exported with: export it with "
+            "dynamic_shapes for batch and seq"
+        ]
+    hints = ["if it takes no mask, say mask=False"] if claims.mask else []
+    if claims.seq is None:
+        hints.append("if it takes one length only, say seq=")
+    if claims.width == Claims.width:
+        hints.append(f"if its width is not {claims.width}, say width=")
+    return [*hints, "if it takes something else, " + _WRAP]

@@ -83,7 +83,10 @@ def adapt_model(layer: Layer, model: nn.Module, claims: Claims) -> tuple[Adapted
 def _width(model: nn.Module, words: Any) -> int:
     name = type(model).__name__
     if "inputs_embeds" not in words:
-        raise ProbeError(f"{name} takes no inputs_embeds; pass one of its layers")
+        raise ProbeError(
+            f"{name} takes no inputs_embeds, as a whole model of text does; wrap it in a function "
+            "(x, blocked) that calls it with its own kind of mask and returns the output"
+        )
     if "decoder_input_ids" in words or "decoder_inputs_embeds" in words:
         raise ProbeError(f"{name} is an encoder and a decoder; pass one of them, as model.encoder")
     config: Any = model.config

@@ -1,4 +1,4 @@
-"""A tensor that a layer holds, kept with its numbers, so that they can be put back."""
+"""A tensor that a layer holds, and its gradient, kept with their numbers, to be put back."""
 
 import torch
 from torch import Tensor
@@ -33,8 +33,10 @@ class Kept:
         self.saved: Tensor = like.saved if like and unchanged else tensor.detach().clone()
 
     def touched(self) -> bool:
-        """Tell whether autograd saw a change."""
-        return _version(self.tensor) != self._version or self.tensor.is_leaf is not self._leaf
+        """Tell whether autograd saw a change, or whether it shall take gradients changed."""
+        tensor = self.tensor
+        flags = tensor.is_leaf is not self._leaf or tensor.requires_grad is not self._wants
+        return flags or _version(tensor) != self._version
 
     def holds(self) -> bool:
         """Tell whether the numbers are the same, also when they were changed behind autograd."""
@@ -57,6 +59,22 @@ class Kept:
         if tensor.is_leaf and tensor.requires_grad is not self._wants:
             tensor.requires_grad_(self._wants)
         self._version = _version(tensor)
+
+
+class KeptGradient:
+    """The gradient of a leaf, the tensor itself and its numbers."""
+
+    def __init__(self, leaf: Tensor) -> None:
+        self._leaf, self._gradient = leaf, leaf.grad
+        self._numbers = None if leaf.grad is None else Kept(leaf.grad, "a gradient")
+
+    def put_back(self, *, closely: bool) -> None:
+        """Put it back; `closely` as in `Snapshot.put_back`."""
+        if self._leaf.grad is not self._gradient:
+            self._leaf.grad = self._gradient
+        kept = self._numbers
+        if kept and (kept.touched() or (closely and not kept.holds())):
+            kept.put_back()
 
 
 def _version(tensor: Tensor) -> int:

@@ -26,21 +26,23 @@ def largest(out: Tensor) -> float:
     return float(finite.abs().max()) if finite.numel() else 0.0
 
 
-def measured(runner: Runner, x: Tensor, generator: torch.Generator) -> float:
-    """Measure the noise relative to the output, for x `[batch, seq, width]`.
+def measured(
+    runner: Runner, x: Tensor, blocked: Tensor | None, generator: torch.Generator
+) -> float:
+    """Measure the noise relative to the output, for x `[batch, seq, width]` and a mask.
 
     By nudging every entry of the input by at most one rounding step, and by how far the output
     is from straight under a small step, whichever moved it more.
     """
-    base, step = runner.run(x), torch.finfo(runner.dtype).eps
+    base, step = runner.run(x, blocked), torch.finfo(runner.dtype).eps
     size = largest(base)
     wide = x.to("cpu", torch.float64)
     moved = [0.0]
     for _ in range(3):
         sign = torch.randint(-1, 2, wide.shape, generator=generator)
-        nudged = runner.run(runner.cast(wide * (1 + step * sign)))
+        nudged = runner.run(runner.cast(wide * (1 + step * sign)), blocked)
         small = 1e-4 * torch.randn(wide.shape, generator=generator, dtype=torch.float64)
-        ends = [runner.run(runner.cast(wide + way * small)) for way in (1, -1)]
+        ends = [runner.run(runner.cast(wide + way * small), blocked) for way in (1, -1)]
         bent = ends[0] + ends[1] - 2 * base
         moved += [float(d.abs().nan_to_num(0).max()) for d in (nudged - base, bent / 2)]
     return max(step, max(moved) / size if size else 0.0)

@@ -1,10 +1,47 @@
-"""The random states of torch, numpy and Python: set from one seed, kept and put back."""
+"""The random states of torch, numpy and Python: set from one seed, kept and put back.
+
+Those of generators that a layer has for itself are kept and put back too.
+"""
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+
+SOURCES = (
+    torch.Generator,
+    random.Random,
+    np.random.Generator,
+    np.random.BitGenerator,
+    np.random.RandomState,
+)
+"""Types of objects that draw, each with a state of its own."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """An object that draws, with the state it had."""
+
+    state: Any
+    set_state: Callable[[Any], object]
+
+    def put_back(self) -> None:
+        self.set_state(self.state)
+
+
+def source_of(thing: Any) -> Source | None:
+    """Keep the state of an object that draws; None for anything else."""
+    if not isinstance(thing, SOURCES) or isinstance(thing, random.SystemRandom):
+        return None
+    if isinstance(thing, torch.Generator | np.random.RandomState):
+        return Source(thing.get_state(), thing.set_state)
+    if isinstance(thing, random.Random):
+        return Source(thing.getstate(), thing.setstate)
+    bits = thing.bit_generator if isinstance(thing, np.random.Generator) else thing
+    return Source(bits.state, lambda state: setattr(bits, "state", state))
 
 
 def reseed(seed: int) -> None:

@@ -131,7 +131,7 @@ class Report:
         if self.faults:
             lines += ["", *(f"{finding}\n" for finding in self.faults)]
             lines.pop() if not lines[-1] else None
-        lines += [f"note: {note}" for note in self.notes]
+        lines += [textwrap.fill(f"note: {n}", _WIDTH, subsequent_indent="  ") for n in self.notes]
         return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines())
 
     def _summary(self) -> str:

@@ -83,7 +83,8 @@ def probe(
         The report, the same for a seed but for the seconds. The layer is as it was.
 
     Raises:
-        ClaimError: a claim or a probe's name is unknown, or claims contradict each other.
+        ClaimError: a claim or a probe's name is unknown, or claims contradict each other or what
+            the layer is.
         ProbeError: the layer gives no output of the right shape at any size.
     """
     given = claims_of(
@@ -110,6 +111,7 @@ def assert_sound(layer: Layer, **claims: Any) -> Report:
         AssertionError: there are faults; the text says which, where and what they mean.
         ClaimError, ProbeError: those of `probe`.
     """
+    __tracebackhide__ = True  # so that pytest shows the test, and not this function
     report = probe(layer, **claims)
     if not report.ok:
         raise AssertionError("\n".join([_head(report), *map(str, report.faults)]))

@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes import random_states
+from selfattn.probes import random_states, switches
 from selfattn.probes.adapters import adapt
 from selfattn.probes.budget import Budget
-from selfattn.probes.calling import Layer, first_tensor
+from selfattn.probes.calling import Layer, adapt_callable, first_tensor
 from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed, trace_of
+from selfattn.probes.fitting import agreed, check_layer, has_own_call
 from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.inputs import Inputs
 from selfattn.probes.state import State
@@ -37,7 +38,10 @@ class Runner(Inputs):
     """
 
     def __init__(self, layer: Layer, claims: Claims) -> None:
-        self.adapted, claims = adapt(layer, claims)
+        check_layer(layer)
+        own = has_own_call(layer)
+        found = (adapt_callable(layer, claims), claims) if own else adapt(layer, claims)
+        self.adapted, claims = agreed(found[0], claims, found[1])
         self.layer = layer
         self.state = State(layer)
         self.budget = Budget(claims.budget, compiles=_compiles(layer, self.state))
@@ -98,7 +102,7 @@ class Runner(Inputs):
         def guarded() -> Any:
             torch.set_num_threads(1)  # each thread has its own number
             self.state.train(form.train)
-            with torch.set_grad_enabled(form.grad):
+            with switches.kept(), torch.set_grad_enabled(form.grad):
                 return function()
 
         if afresh:
@@ -135,19 +139,19 @@ class Runner(Inputs):
         found = first_tensor(out)
         if not isinstance(found, Tensor):
             what = f"returned {type(out).__name__} and no tensor"
-            raise LayerFailed(f"{what}, for x {list(x.shape)}")
+            raise LayerFailed(f"{what}, for x {list(x.shape)}", shape=True)
         if found.layout is not torch.strided or found.is_nested:
             kind = "nested" if found.is_nested else str(found.layout).removeprefix("torch.")
-            raise LayerFailed(f"returned a {kind} tensor and no dense one, for x {list(x.shape)}")
+            what = f"returned a {kind} tensor and no dense one"
+            raise LayerFailed(f"{what}, for x {list(x.shape)}", shape=True)
         if found is not out and type(out) is tuple:
             self.note("it returns a tuple; its first tensor is judged")
         fits = found.dim() == 3 and found.shape[:2] == x.shape[:2] and found.shape[2] > 0
         if not fits or self._width_out not in (None, found.shape[2]):
             wanted = f"[{x.shape[0]}, {x.shape[1]}, {self._width_out or 'width_out'}]"
-            raise LayerFailed(
-                f"returned shape {list(found.shape)} instead of {wanted}, for x {list(x.shape)}",
-                shape=True,
-            )
+            what = "" if found is out else f"a {type(out).__name__} whose first tensor has "
+            what = f"returned {what}shape {list(found.shape)} instead of {wanted}"
+            raise LayerFailed(f"{what}, for x {list(x.shape)}", shape=True)
         self._width_out = found.shape[2]
         if found.is_complex():
             found = torch.view_as_real(found.resolve_conj()).flatten(2)  # both parts are judged

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from selfattn.probes.kept import KeptGradient
 from selfattn.probes.snapshot import Snapshot
 
 
@@ -17,18 +18,18 @@ class State:
 
     Attributes:
         closely: whether numbers are compared before every call, and not only autograd's versions.
+        one_mode: whether a part of it refuses to change its mode, so that it stays as given.
     """
 
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self._given = self._now = Snapshot(layer)
-        leaves = [kept.tensor for kept in self._given.tensors if kept.tensor.is_leaf]
-        self._gradients = [(tensor, tensor.grad) for tensor in leaves]
+        self._gradients = [KeptGradient(tensor) for tensor in self.tensors if tensor.is_leaf]
         self._modes: dict[bool, Snapshot] = {}
         self._mode: bool | None = None
         self._held: list[tuple[nn.Module, str, Any]] = []
         self._numbers: list[tuple[Tensor, Tensor]] = []
-        self.closely = True
+        self.closely, self.one_mode = True, False
 
     @property
     def modules(self) -> list[nn.Module]:
@@ -54,12 +55,19 @@ class State:
             return
         self._mode = None
         self._given.put_back(everything=False, closely=True)
-        for root in self._given.roots:
-            root.train(mode)
+        self._switch(mode)
         if mode not in self._modes:
             self._modes[mode] = Snapshot(self._layer, self._given)
         self._now, self._mode = self._modes[mode], mode
         self.restore(everything=False)
+
+    def _switch(self, mode: bool) -> None:
+        try:
+            for root in self._given.roots:
+                root.train(mode)
+        except NotImplementedError:  # as of exported programs
+            self.one_mode = True
+            self._given.put_back(everything=False, closely=True)
 
     def changed(self) -> list[str]:
         """Name what is not as it was."""
@@ -85,6 +93,8 @@ class State:
     def restore(self, *, everything: bool) -> None:
         """Put back what every call in this mode starts from; see `Snapshot.put_back`."""
         self._now.put_back(everything=everything, closely=self.closely)
+        for gradient in self._gradients:
+            gradient.put_back(closely=False)
         for module, name, value in self._held:
             setattr(module, name, value)
         _write(self._numbers)
@@ -92,9 +102,8 @@ class State:
     def finish(self, *, everything: bool) -> None:
         """Put everything back as it was given, gradients too."""
         self._given.put_back(everything=everything, closely=True)
-        for tensor, gradient in self._gradients:
-            if tensor.grad is not gradient:
-                tensor.grad = gradient
+        for gradient in self._gradients:
+            gradient.put_back(closely=True)
 
 
 def _write(pairs: list[tuple[Tensor, Tensor]]) -> None:

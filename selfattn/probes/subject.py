@@ -3,13 +3,15 @@
 Axes: `batch` samples, `seq` tokens, `width` entries of a token.
 """
 
+import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from selfattn.probes import noise, random_states
+from selfattn.probes import noise, random_states, switches
 from selfattn.probes.calling import Layer
 from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed
@@ -23,12 +25,15 @@ from selfattn.probes.stopping import TimeUp
 Given = tuple[Tensor, Tensor | None]
 """x `[batch, seq, width]` and blocked, bool `[batch, seq]` or None."""
 
+_ONE_AT_A_TIME = threading.RLock()
+"""Random states, switches and the standard output belong to the whole process."""
+
 
 class Subject(Runner):
     """A layer with its claims, ready to be probed.
 
-    Use it as a context: on leaving, the layer and all random states are as they were. Within,
-    torch uses one thread.
+    Use it as a context: on leaving, the layer, all random states and torch's switches are as they
+    were. Within, torch uses one thread, and a subject in another thread waits.
 
     Attributes:
         claims: what the layer claims, as its adapter completed it.
@@ -39,40 +44,41 @@ class Subject(Runner):
         dropping: whether training mode is random, as with dropout.
         noise: how far rounding moves an output, relative to it.
 
+    Args:
+        only: an input of the layer's sizes; then no others are tried, and no form but the plain
+            one. If None, sizes are looked for.
+
     Raises:
         ProbeError: the layer gives no output at any size, or one of another shape.
     """
 
-    def __init__(self, layer: Layer, claims: Claims) -> None:
-        super().__init__(layer, claims)
+    def __init__(self, layer: Layer, claims: Claims, only: Given | None = None) -> None:
         self.random = self.dropping = False
         self.forms: list[Form] = [PLAIN]
-        self._random_states = random_states.kept()
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # small tensors are faster so, by far on a busy machine
-        try:
-            self._get_ready()
-        except TimeUp:
-            self.close()
-            raise ProbeError(
-                f"the {claims.budget:g} s were over before any probe could run; "
-                "the layer is too slow or hangs: give budget= more seconds"
-            ) from None
-        except BaseException:
-            self.close()
-            raise
+        with contextlib.ExitStack() as leaving:
+            leaving.enter_context(_ONE_AT_A_TIME)
+            leaving.enter_context(torch.inference_mode(False))
+            leaving.enter_context(switches.kept())
+            leaving.callback(random_states.put_back, random_states.kept())
+            leaving.callback(torch.set_num_threads, torch.get_num_threads())
+            super().__init__(layer, claims)
+            leaving.callback(lambda: self.state.finish(everything=self.remembers))
+            torch.set_num_threads(1)  # small tensors are faster so, by far on a busy machine
+            try:
+                self._get_ready(only)
+            except TimeUp:
+                raise ProbeError(
+                    f"the {claims.budget:g} s were over before any probe could run; "
+                    "the layer is too slow or hangs: give it more with budget="
+                ) from None
+            self._leaving = leaving.pop_all()
 
     def __enter__(self) -> "Subject":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         """Put everything back."""
-        self.state.finish(everything=self.remembers)
-        random_states.put_back(self._random_states)
-        torch.set_num_threads(self._threads)
+        self._leaving.close()
 
     def ways(self, *, dropping: bool = True) -> Iterator[tuple[Form, str, Tensor | None]]:
         """Give every form of call with every mask of the subject's own sizes, and its name.
@@ -142,25 +148,32 @@ class Subject(Runner):
         size = max(noise.largest(judged), self._scale * 1e-3)
         return noise.margin(self.dtype, same) * self.noise * size
 
-    def _get_ready(self) -> None:
-        self.batch, self.seq = find_sizes(self)
+    def _get_ready(self, only: Given | None) -> None:
         generator = self.generator("ready")
-        x = self.draw(generator, self.batch, self.seq)
-        self._scale = noise.largest(self.run(x))
+        if only:
+            given, (self.batch, self.seq) = only, only[0].shape[:2]
+        else:
+            self.batch, self.seq = find_sizes(self)
+            given = self.draw(generator, self.batch, self.seq), None
+        self._scale = noise.largest(self.run(*given))
         self.noise = torch.finfo(self.dtype).eps * 4  # until it is measured
-        self.remembers, self.random = self._habits(x)
+        self.remembers, self.random = self._habits(given)
         if not self.random:
-            self.noise = noise.measured(self, x, generator)
-        others = other_forms(self.adapted, self.state.modules)
-        self.forms += [form for form in others if self._works(form, x)]
+            self.noise = noise.measured(self, *given, generator)
+        if not only:
+            modules = [] if self.state.one_mode else self.state.modules
+            others = other_forms(self.adapted, modules)
+            self.forms += [form for form in others if self._works(form, given[0])]
+        if self.state.one_mode:
+            self.note("a part of it is exported, so it is probed in the mode that it was given in")
         self.state.closely = self.state.sly
 
-    def _habits(self, x: Tensor) -> tuple[bool, bool]:
+    def _habits(self, given: Given) -> tuple[bool, bool]:
         """Tell whether the layer remembers, and whether nothing makes it repeat itself."""
-        if not self.compare("again", (x, None), (x, None)).fault:
+        if not self.compare("again", given, given).fault:
             return False, False
         self.remembers = True
-        return True, self.compare("again", (x, None), (x, None)).fault
+        return True, self.compare("again", given, given).fault
 
     def _works(self, form: Form, x: Tensor) -> bool:
         """Tell whether a form gives outputs, the same ones for one seed."""
