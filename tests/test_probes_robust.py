@@ -1,6 +1,7 @@
 """The probes on layers that change themselves, keep things, hide things, or do not run at all."""
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from selfattn.probes.budget import Budget
 from selfattn.probes.claims import claims_of
 from selfattn.probes.dropout import no_dropout
 from selfattn.probes.faulty.modes import DropoutInEval
+from selfattn.probes.run import catalog
 from selfattn.probes.sound import Attention
 from selfattn.probes.state import State
 from selfattn.probes.subject import Subject
@@ -305,12 +307,9 @@ def test_what_cannot_be_probed_is_a_clear_error(make, said: str) -> None:
         probe(make())
 
 
-def test_lazy_and_exported_layers_are_a_clear_error() -> None:
+def test_lazy_layers_are_a_clear_error() -> None:
     with pytest.raises(ProbeError, match=r"layer\.0 has a lazy parameter .* call the layer once"):
         probe(nn.Sequential(nn.LazyLinear(24)), mask=False)
-    exported = torch.export.export(nn.Linear(24, 24), (torch.randn(5, 7, 24),)).module()
-    with pytest.raises(ProbeError, match="NotImplementedError: Calling"):
-        probe(exported, mask=False)
 
 
 def test_ids_and_caches_need_a_place() -> None:
@@ -369,6 +368,7 @@ def test_pytorchs_own_layers_can_be_asked_to_be_causal() -> None:
 def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "odd_layers.py").write_text(
         "import os\n"
+        "from torch import nn\n"
         "from selfattn.probes.sound import Attention\n"
         "def good(): return Attention()\n"
         "def meta(): return Attention().to('meta')\n"
@@ -381,6 +381,13 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "        os.write(1, b'raw')\n"
         "        return super().forward(x, blocked)\n"
         "def leaves(): os._exit(0)\n"
+        "def leaves_with_2(): os._exit(2)\n"
+        "def heads(): return nn.MultiheadAttention(24, 4, batch_first=True)\n"
+        "def wide(): return Attention(32)\n"
+        "class fails(Attention):\n"
+        "    def forward(self, x, blocked=None): raise ValueError('never')\n"
+        "class interrupted(Attention):\n"
+        "    def forward(self, x, blocked=None): raise KeyboardInterrupt\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -406,6 +413,10 @@ def child(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, st
         (["unmasked"], "Say --no-mask if it has none"),
         (["good", "--packed"], "--packed is claimed"),
         (["good", "--only", ""], "no probe ''"),
+        (["heads", "--packed"], "--packed is claimed, and MultiheadAttention"),
+        (["heads", "--heads", "3"], "--heads 3 is claimed, and MultiheadAttention has 4"),
+        (["fails"], "say --no-mask; if it takes one length only, say --seq;"),
+        (["wide"], "if its width is not 24, say --width;"),
     ],
 )
 def test_what_cannot_run_ends_with_2(layers: str, capsys, words: list[str], said: str) -> None:
@@ -467,6 +478,61 @@ def test_what_is_written_behind_pythons_back_is_no_part_of_the_report(layers: st
 def test_a_process_that_ends_without_a_report_could_not_run(layers: str, capsys) -> None:
     assert main(["probe", f"{layers}:leaves"]) == 2
     assert "ended its process with status 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["meta"], ["fails"], ["no_such"], ["good", "--only", "x"]])
+def test_what_cannot_run_is_one_json_object_too(layers: str, capsys, words: list[str]) -> None:
+    status, out, err = child(capsys, f"{layers}:{words[0]}", *words[1:], "--json")
+    assert status == 2
+    told = json.loads(out)
+    assert f"selfattn probe: {told['error']}" in err
+    assert ("never" in told["traceback"]) is (words == ["fails"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a layer"),
+        (["a:b", "--positions", "c:d"], "takes the word absolute"),
+        (["a:b", "--budget", "nan"], "above 0"),
+        (["a:b", "--no-such-word"], "unrecognized arguments: --no-such-word"),
+        (["odd_layers:leaves_with_2"], "ended its process with status 2"),
+    ],
+)
+def test_a_wrong_use_is_one_json_object_too(layers: str, capsys, words, said: str) -> None:
+    try:
+        status = main(["probe", *words, "--json"])
+    except SystemExit as ended:
+        status = ended.code
+    out, err = capsys.readouterr()
+    assert status == 2
+    assert said in json.loads(out)["error"]
+    assert said in err
+
+
+def test_the_list_is_one_json_object_too(capsys) -> None:
+    assert main(["probe", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["probes"]
+    assert [entry["name"] for entry in listed] == list(catalog())
+    assert all(entry["changes"] for entry in listed)
+
+
+def test_an_interrupt_is_one_line(layers: str, capsys, monkeypatch) -> None:
+    status, out, err = child(capsys, f"{layers}:interrupted")
+    assert (status, out, err.count("\n")) == (130, "", 1)
+    assert "interrupted (KeyboardInterrupt)" in err
+    status, out, _ = child(capsys, f"{layers}:interrupted", "--json")
+    assert status == 130
+    assert "interrupted" in json.loads(out)["error"]
+    assert main(["probe", f"{layers}:interrupted"]) == 130  # handed on from the process
+
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe_command.subprocess, "run", pressed)
+    capsys.readouterr()
+    assert main(["probe", "a:b"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 # Hugging Face's models

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from selfattn.probes import probe
-from selfattn.probes.calling import inside
+from selfattn.probes.signatures import inside
 from selfattn.probes.sound import Attention
 
 WRAPPERS = {

@@ -8,8 +8,9 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes.calling import Adapted, Layer, adapt_callable, inside
+from selfattn.probes.calling import Adapted, Layer, adapt_callable
 from selfattn.probes.claims import Claims
+from selfattn.probes.signatures import inside
 
 
 def adapt(layer: Layer, claims: Claims) -> tuple[Adapted, Claims]:

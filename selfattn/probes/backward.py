@@ -105,6 +105,8 @@ def backward(subject: Subject) -> Iterator[Movement]:
 def _forms(subject: Subject) -> Iterator[Movement]:
     generator = subject.generator("backward")
     x = subject.draw(generator, subject.batch, subject.seq)
+    if subject.state.sly:
+        raise CannotTell("it writes into its own numbers, which takes them out of the gradients")
     if rounds(subject):
         raise CannotTell("it rounds, or computes something in low precision, on the way")
     ways = [way for way in subject.ways(dropping=False) if way[0].grad]

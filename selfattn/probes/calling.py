@@ -1,14 +1,14 @@
 """How a layer is called: as `(x, blocked)`, whatever its own words for that are."""
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import ProbeError
+from selfattn.probes.signatures import Parameters, inside, parameters_of, positional, required
 
 Layer = Callable[..., Any]
 
@@ -23,12 +23,6 @@ WEIGHTS = (
     "need_attn",
 )
 """Names of parameters by which layers are asked for their weights."""
-
-
-WRAPPED = ("_orig_mod", "_torchdynamo_orig_callable")
-"""Where torch.compile keeps what it compiled."""
-
-SPREAD = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 MASKS = ("blocked", "key_padding_mask", "src_key_padding_mask", "padding_mask", "pad_mask", "mask")
 """Names of parameters that take the mask, wherever they stand; the first that there is."""
@@ -72,7 +66,7 @@ def adapt_callable(layer: Layer, claims: Claims) -> Adapted:
             f"a layer must be callable as (x, blocked); got {type(layer).__name__}. "
             "Pass the layer itself, or a function that calls it."
         )
-    words = _parameters(layer)
+    words = parameters_of(layer)
     forms = {
         f"{name}={not words[name].default}": {name: not words[name].default}
         for name in WEIGHTS
@@ -86,16 +80,6 @@ def adapt_callable(layer: Layer, claims: Claims) -> Adapted:
         _packed(layer, claims, words),
         _cached(layer, claims, words),
     )
-
-
-def inside(layer: Layer) -> Any:
-    """Look into what compiles or spreads a layer: what is in it tells how to call it."""
-    while True:
-        names = ("module",) if isinstance(layer, SPREAD) else WRAPPED
-        found = [part for name in names if callable(part := getattr(layer, name, None))]
-        if not found:
-            return layer
-        layer = found[0]
 
 
 def name_of(layer: Any) -> str:
@@ -121,42 +105,9 @@ def first_tensor(result: Any) -> Any:
     return result
 
 
-def _parameters(layer: Layer) -> dict[str, inspect.Parameter]:
-    """Give the parameters by name; none when they cannot be found, or when any will do."""
-    layer = inside(layer)
-    target = layer.forward if isinstance(layer, nn.Module) else layer
-    schema = getattr(target, "schema", None)  # of what is scripted
-    if schema is not None and hasattr(schema, "arguments"):
-        return _scripted(schema)
-    try:
-        words = dict(inspect.signature(target).parameters)
-    except (TypeError, ValueError):
-        return {}
-    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {} if any(p.kind == loose[0] for p in words.values()) else words
-
-
-def _scripted(schema: Any) -> dict[str, inspect.Parameter]:
-    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-    return {
-        argument.name: inspect.Parameter(
-            argument.name,
-            kind,
-            default=argument.default_value if argument.has_default_value() else empty,
-        )
-        for argument in schema.arguments
-        if argument.name != "self"
-    }
-
-
-def _positional(words: dict[str, inspect.Parameter]) -> list[inspect.Parameter]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [word for word in words.values() if word.kind in kinds]
-
-
-def _with_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
+def _with_mask(layer: Layer, words: Parameters) -> Layer:
     name = next((name for name in MASKS if name in list(words)[1:]), None)
-    second = _positional(words)[1:2]
+    second = positional(words)[1:2]
     taken = name or (second[0].name if second and second[0].name not in SEQUENCES else None)
     _check_required(layer, words, taken)
     if words and taken is None:
@@ -164,36 +115,26 @@ def _with_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
             f"{name_of(layer)} takes ({', '.join(words)}) and no mask; expected (x, blocked). "
             "Say mask=False if it has none, or pass a function that hands the mask on."
         )
-    if name and name not in [word.name for word in _positional(words)[:2]]:
+    if name and name not in [word.name for word in positional(words)[:2]]:
         return lambda x, blocked, **options: layer(x, **{name: blocked}, **options)
     return layer
 
 
-def _without_mask(layer: Layer, words: dict[str, inspect.Parameter]) -> Layer:
-    required = _required(words)
-    second = required[1] if len(required) > 1 and required[1] not in SEQUENCES else None
-    _check_required(layer, words, second)
+def _without_mask(layer: Layer, words: Parameters) -> Layer:
+    second = required(words)[1:2]
+    _check_required(layer, words, *second)
     if second:
         return lambda x, blocked, **options: layer(x, None, **options)
     return lambda x, blocked, **options: layer(x, **options)
 
 
-def _required(words: dict[str, inspect.Parameter]) -> list[str]:
-    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [
-        word.name
-        for word in words.values()
-        if word.default is inspect.Parameter.empty and word.kind not in loose
-    ]
-
-
-def _check_required(layer: Layer, words: dict[str, inspect.Parameter], mask: str | None) -> None:
+def _check_required(layer: Layer, words: Parameters, mask: str | None = None) -> None:
     """Look for required parameters besides x and the mask.
 
     Raises:
         ProbeError: there are.
     """
-    more = [name for name in _required(words)[1:] if name != mask]
+    more = [name for name in required(words)[1:] if name != mask]
     if more:
         raise ProbeError(
             f"{name_of(layer)} takes ({', '.join(words)}) and requires {' and '.join(more)}; "
@@ -202,7 +143,7 @@ def _check_required(layer: Layer, words: dict[str, inspect.Parameter], mask: str
         )
 
 
-def _packed(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -> Layer | None:
+def _packed(layer: Layer, claims: Claims, words: Parameters) -> Layer | None:
     if claims.packed is True:
         if "documents" in words:
             return lambda x, ids: layer(x, None, documents=ids)
@@ -211,20 +152,20 @@ def _packed(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -
     return claims.packed or None
 
 
-def _cached(layer: Layer, claims: Claims, words: dict[str, inspect.Parameter]) -> Layer | None:
+def _cached(layer: Layer, claims: Claims, words: Parameters) -> Layer | None:
     if claims.cache is True:
         _third(layer, words, "cache=True", "cache")
         return lambda x, cache: layer(x, None, cache)
     return claims.cache or None
 
 
-def _third(layer: Layer, words: dict[str, inspect.Parameter], claim: str, name: str) -> None:
+def _third(layer: Layer, words: Parameters, claim: str, name: str) -> None:
     """Look for a third argument.
 
     Raises:
         ProbeError: there is none.
     """
-    if words and len(_positional(words)) < 3:
+    if words and len(positional(words)) < 3:
         raise ProbeError(
             f"{claim} is claimed, and {name_of(layer)} takes ({', '.join(words)}) alone; expected "
             f"(x, blocked, {name})"

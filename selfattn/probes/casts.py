@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,9 +26,16 @@ def cast(subject: Subject, dtype: torch.dtype) -> Iterator[Subject]:
     if not isinstance(layer, nn.Module) or isinstance(layer, torch.jit.ScriptModule):
         raise LayerFailed(f"no copy in {name} can be made of what is no plain module")
     budget = max(subject.budget.left, 1e-3)
-    claims = replace(subject.claims, dtype=dtype, forms={}, cache=False, budget=budget)
+    # Functions that were given, as for packed documents, call the layer itself and no copy.
+    packed = subject.claims.packed is True
+    claims = replace(
+        subject.claims, dtype=dtype, budget=budget, forms={}, packed=packed, cache=False
+    )
     try:
-        copied = Subject(copy.deepcopy(layer).to(dtype), claims)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wide = copy.deepcopy(layer).to(dtype)
+        copied = Subject(wide, claims)
     except (ProbeError, RuntimeError, TypeError) as error:
         first = str(error).split("\n")[0]
         raise LayerFailed(f"no copy in {name} runs: {first}") from error

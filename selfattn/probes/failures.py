@@ -1,5 +1,6 @@
 """Calls that gave no output, and the error when none does at any size."""
 
+import re
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,6 +61,6 @@ def _of_the_call(failure: LayerFailed, claims: Claims) -> list[str]:
     hints = ["if it takes no mask, say mask=False"] if claims.mask else []
     if claims.seq is None:
         hints.append("if it takes one length only, say seq=")
-    if claims.width == Claims.width:
+    if claims.width == Claims.width and re.search("size|shape|dim", str(failure)):
         hints.append(f"if its width is not {claims.width}, say width=")
     return [*hints, "if it takes something else, " + _WRAP]

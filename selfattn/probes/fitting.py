@@ -10,6 +10,7 @@ from torch import nn
 from selfattn.probes.calling import Adapted, name_of
 from selfattn.probes.claims import Claims
 from selfattn.probes.report import ClaimError, ProbeError
+from selfattn.probes.signatures import inside
 
 LIBRARY_CALLS: dict[type[nn.Module], tuple[int, tuple[str, ...]]] = {
     nn.MultiheadAttention: (3, ("key_padding_mask", "attn_mask", "need_weights")),
@@ -25,6 +26,7 @@ def check_layer(layer: Any) -> None:
     Raises:
         ProbeError: it is a class, takes queries, keys and values, or takes two sequences.
     """
+    layer = inside(layer)
     if inspect.isclass(layer):
         raise ProbeError(
             f"{layer.__name__} is a class and no layer; pass one that is made from it, as "
@@ -47,6 +49,7 @@ def check_layer(layer: Any) -> None:
 
 def has_own_call(layer: Any) -> bool:
     """Tell whether a subclass of PyTorch's has a `forward` that is not called as its parent's."""
+    layer = inside(layer)
     for kind, (sequences, words) in LIBRARY_CALLS.items():
         if isinstance(layer, kind) and type(layer).forward is not kind.forward:
             try:

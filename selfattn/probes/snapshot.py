@@ -117,8 +117,7 @@ class Snapshot:
             self._walk(content, f"{name}'s closure", depth + 1)
         for value in [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]:
             self._walk(value, f"{name}'s defaults", depth + 1)
-        if vars(function):
-            self._boxes.append(Box(name, vars(function), owned=True))
+        self._boxes.append(Box(name, vars(function), owned=True))
         names = names_in(function.__code__)
         for key in names:
             self._global(function.__globals__.get(key), f"global {key}", depth, names)
