@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from selfattn.probes import ProbeError, effective_mask, probe
+from selfattn.probes import ProbeError, effective_mask, probe, random_states
 from selfattn.probes.boxes import Box
 from selfattn.probes.claims import claims_of
 from selfattn.probes.sound import Attention
@@ -191,6 +191,16 @@ def test_a_generator_of_its_own_hides_no_dropout_in_eval() -> None:
             return super().forward(x, blocked) + torch.rand(1, generator=self.source)
 
     assert [finding.name for finding in probe(Draws()).faults] == ["repetition"]
+
+
+def test_seeding_leaves_nothing_for_devices_that_are_not_there() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    queued = len(torch.cuda._queued_calls)
+    random_states.reseed(5)
+    assert torch.equal(torch.rand(3), expected)
+    probe(Attention(), only=["pad-content"])
+    assert len(torch.cuda._queued_calls) == queued
 
 
 SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {

@@ -1,7 +1,7 @@
 """Containers that a layer holds, kept by what is in them, in its order."""
 
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Box:
 
     def same(self) -> bool:
         """Tell whether it holds the same things as its copy."""
+        if type(self.box) is OrderedDict and not self.box:  # most are: hooks of modules
+            return not self._saved
         if isinstance(self.box, np.ndarray):
             floats = self.box.dtype.kind in "fc"
             return bool(np.array_equal(self.box, self._saved, equal_nan=floats))

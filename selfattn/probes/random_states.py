@@ -46,7 +46,10 @@ def source_of(thing: Any) -> Source | None:
 
 def reseed(seed: int) -> None:
     """Start all three from a seed of any size."""
-    torch.manual_seed(seed % 2**63)
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed % 2**63)
+    else:  # the former also queues a call, with its traceback, for every kind of device
+        torch.default_generator.manual_seed(seed % 2**63)
     random.seed(seed)
     np.random.seed(seed % 2**32)
 
