@@ -50,12 +50,13 @@ def mates_content(subject: Subject) -> Iterator[Movement]:
         "a mask repeated for the heads in the wrong order (tiled where each sample's must repeat)",
         "a [batch, seq] mask taken for [seq, seq]",
         "a mask without its middle dimension",
+        "one sample of pads alone, or with pads on the other side, decides for all",
     ),
     page="padding-mask",
     unless=without_mask,
 )
 def mates_masks(subject: Subject) -> Iterator[Movement]:
-    """Change the masks of all samples but one, in turn."""
+    """Change the masks of all samples but one, in turn; then block some samples throughout."""
     generator = subject.generator("mates-masks")
     if subject.batch == 1:
         yield Movement("masks", failed="the layer takes one sample at a time")
@@ -64,12 +65,15 @@ def mates_masks(subject: Subject) -> Iterator[Movement]:
         x = subject.draw(generator, subject.batch, subject.seq)
         for batch in sorted({subject.batch, 2, 3}):
             yield from _masks(subject, x[:batch], form)
+        yield from _empty(subject, x, form)
 
 
 def _masks(subject: Subject, x: Tensor, form: Form) -> Iterator[Movement]:
+    """Change the mates' masks, and where a layer takes pads on both sides, their sides."""
     batch, seq = x.shape[:2]
     first = subject.pads(batch, seq)
-    second = subject.pads(batch, seq, least=1).roll(1, 0)
+    side = "left" if subject.claims.mask is True else "right"
+    second = subject.pads(batch, seq, side, least=1).roll(1, 0)
     for sample in range(batch):
         for own in (first, second):
             other = (second if own is first else first).clone()
@@ -77,6 +81,15 @@ def _masks(subject: Subject, x: Tensor, form: Form) -> Iterator[Movement]:
             if not torch.equal(own, other):
                 how = "the masks of the other samples"
                 yield _same(subject, how, sample, (x, own), (x, other), form)
+
+
+def _empty(subject: Subject, x: Tensor, form: Form) -> Iterator[Movement]:
+    """Leave a mate nothing that is real, and then all mates but one."""
+    own = subject.pads(*x.shape[:2])
+    middle = torch.arange(len(x), device=x.device) == len(x) // 2
+    for how, empty in (("a mate of pads alone", middle), ("mates of pads alone", ~middle)):
+        other = own | empty.unsqueeze(1)
+        yield subject.compare(how, (x, own), (x, other), ~other, (form, form), same=True)
 
 
 def _same(
