@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from selfattn.probes.calling import first_tensor
+from selfattn.probes.calling import Layer, first_tensor
 from selfattn.probes.catalog import probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
@@ -13,15 +13,22 @@ from selfattn.probes.movement import Movement
 from selfattn.probes.sizes import LONGER
 from selfattn.probes.subject import Subject
 
+WIDEST = 512
+"""The longest prefill; a window that is wider stays unfilled."""
+
+CHUNK = 33
+"""The longest chunk after a prefill, for faults of chunks that are not short."""
+
 
 @probe(
     "cache",
-    changes="how a sequence is cut into chunks: at once, prefill and one, twos, one by one",
+    changes="how a sequence is cut into chunks: at once, prefill and one, twos, one by one, long",
     fault="Decoding with the cache gives another output than all at once.",
     causes=(
         "the triangle is anchored at the first key and not at the last (is_causal with a cache)",
         "no triangle within a chunk, or one for prefill only",
         "empty slots of the cache are not blocked, or positions start again with each chunk",
+        "old keys are dropped too early, or at the wrong end",
     ),
     page="causal-mask",
     unless=lambda claims: "" if claims.cache else "no cache is claimed",
@@ -37,24 +44,41 @@ def cache(subject: Subject) -> Iterator[Movement]:
     yield from _long(subject)
     for grad in (False, True):
         for name, sizes in _chunkings(subject.seq).items():
-            form = Form(f"{name}, {'with' if grad else 'no'} gradients", grad=grad)
-            try:
-                out = _decode(subject, x, sizes, form)
-            except LayerFailed as failure:
-                yield Movement(name, failed=str(failure))
-                continue
-            yield subject.still(f"chunks: {name}", base, out, None, form)
+            yield _compared(subject, x, base, name, sizes, grad)
 
 
 def _long(subject: Subject) -> Iterator[Movement]:
-    """Decode a longer sequence one by one, for caches that are too small."""
-    form = Form("a longer sequence, no gradients")
-    x = subject.draw(subject.generator("cache long"), 2, LONGER[1])
-    try:
-        base, out = subject.run(x), _decode(subject, x, [2] + [1] * (x.shape[1] - 2), form)
-    except LayerFailed:
-        return  # a length that a layer refuses is its own affair
-    yield subject.still("chunks: a longer sequence one by one", base, out, None, form)
+    """Decode longer sequences, for caches that are too small and chunks that are larger.
+
+    A length that a layer refuses is its own affair; of those in one row, the first that it takes.
+    """
+    for name, lengths in _longer(subject.claims.window or 0).items():
+        for sizes in lengths:
+            x = subject.draw(subject.generator("cache long"), 2, sum(sizes))
+            try:
+                base = subject.run(x)
+            except LayerFailed:
+                continue
+            found = _compared(subject, x, base, name, sizes, grad=False)
+            if not found.failed:
+                yield found
+                break
+
+
+def _longer(window: int) -> dict[str, list[list[int]]]:
+    """Give sizes of chunks, by name: the prefill is longer than the window, if that can be.
+
+    Shorter ones follow, for tables of 128, 64 and fewer positions.
+    """
+    prefill = min(max(90, window + 4), WIDEST)
+    return {
+        "a longer sequence one by one": [[2] + [1] * (LONGER[1] - 2)],
+        "a long prefill, one, and a long chunk": [
+            [prefill, 1, CHUNK, 1],
+            [24, 1, CHUNK, 1],
+            [16, 1, 9, 1],
+        ],
+    }
 
 
 def _chunkings(seq: int) -> dict[str, list[int]]:
@@ -70,11 +94,27 @@ def _chunkings(seq: int) -> dict[str, list[int]]:
     }
 
 
-def _decode(subject: Subject, x: Tensor, sizes: list[int], form: Form) -> Tensor:
+def _compared(
+    subject: Subject, x: Tensor, base: Tensor, name: str, sizes: list[int], grad: bool
+) -> Movement:
+    """Decode in chunks and compare with the output at once."""
+    form = Form(
+        f"{name}, {'with' if grad else 'no'} gradients", layer=decoding(subject, sizes), grad=grad
+    )
+    how = f"chunks: {name}"
+    try:
+        out = subject.run(x, None, form)
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    return subject.still(how, base, out, None, form)
+
+
+def decoding(subject: Subject, sizes: list[int]) -> Layer:
+    """Give a function `(x, blocked)` that decodes x in chunks of some sizes, without a mask."""
     step = subject.adapted.cache
     assert step is not None
 
-    def decode() -> Tensor:
+    def decode(x: Tensor, _: Tensor | None) -> Tensor:
         past, outputs = None, []
         for chunk in x.split(sizes, dim=1):
             result = step(chunk.clone(), past)
@@ -84,5 +124,4 @@ def _decode(subject: Subject, x: Tensor, sizes: list[int], form: Form) -> Tensor
             past = result[1]
         return torch.cat(outputs, dim=1)
 
-    out = subject.call(decode, form, x)
-    return subject.checked(out, x)
+    return decode

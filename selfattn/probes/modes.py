@@ -7,13 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from selfattn.probes.caches import decoding
 from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import probe
 from selfattn.probes.dropout import no_dropout, still_draws
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.packed import with_ids
 from selfattn.probes.subject import Given, Subject
+
+Call = tuple[Tensor, Tensor | None, Form]
+"""What is given, and in which form."""
 
 
 @probe(
@@ -22,7 +27,7 @@ from selfattn.probes.subject import Given, Subject
     fault="The same call gives another output the second time, in eval mode.",
     causes=(
         "dropout that goes on in eval (scaled_dot_product_attention drops whenever it is told to)",
-        "the layer keeps something between calls, such as a mask or a cache, and uses it",
+        "the layer keeps something between calls, such as a mask, ids or a cache, and uses it",
         "an output buffer that is not initialised",
     ),
     page="pytorch",
@@ -38,11 +43,13 @@ def repetition(subject: Subject) -> Iterator[Movement]:
         except LayerFailed as failure:
             yield Movement(f"nothing, {name}", failed=str(failure))
             continue
-        for how, before in _before(subject, x, blocked).items():
+        for how, given in _before(subject, x, blocked).items():
             subject.start_afresh()
-            found = _again(subject, f"{how}, {name}", (x, blocked), base, before, form)
+            before = [(*one, form) for one in given]
+            found = _again(subject, f"{how}, {name}", (x, blocked, form), base, before)
             yield from [found] if found else []
     yield from _after_shorter(subject, x)
+    yield from _after_another_sequence(subject, x)
 
 
 def _after_shorter(subject: Subject, x: Tensor) -> Iterator[Movement]:
@@ -54,8 +61,35 @@ def _after_shorter(subject: Subject, x: Tensor) -> Iterator[Movement]:
         return  # a length that is not taken
     subject.start_afresh()
     how = "nothing, after a shorter input"
-    found = _again(subject, how, (longer, None), base, [(x, None)], PLAIN)
+    found = _again(subject, how, (longer, None, PLAIN), base, [(x, None, PLAIN)])
     yield from [found] if found else []
+
+
+def _after_another_sequence(subject: Subject, x: Tensor) -> Iterator[Movement]:
+    """Call with what belongs to one sequence, documents or a cache, or without, after another."""
+    other = subject.draw(subject.generator("repetition, another"), *x.shape[:2])
+    for now, before in _of_sequences(subject):
+        how = f"{now.name}, after {before.name}"
+        try:
+            base = subject.run(x, None, now)
+        except LayerFailed as failure:
+            yield Movement(how, failed=str(failure))
+            continue
+        subject.start_afresh()
+        found = _again(subject, how, (x, None, now), base, [(other, None, before)])
+        yield from [found] if found else []
+
+
+def _of_sequences(subject: Subject) -> Iterator[tuple[Form, Form]]:
+    """Give forms in which one sequence follows another: now, and before."""
+    seq = subject.seq
+    if subject.adapted.packed:
+        place = torch.arange(seq, device=subject.device).expand(subject.batch, -1)
+        two, three = (with_ids(subject, place * n // seq) for n in (2, 3))
+        yield from ((two, three), (PLAIN, two), (two, PLAIN))
+    if subject.adapted.cache:
+        decoded = Form("with a cache, no gradients", layer=decoding(subject, [1] * seq))
+        yield from ((decoded, decoded), (PLAIN, decoded), (decoded, PLAIN))
 
 
 def _before(subject: Subject, x: Tensor, blocked: Tensor | None) -> dict[str, list[Given]]:
@@ -73,20 +107,21 @@ def _before(subject: Subject, x: Tensor, blocked: Tensor | None) -> dict[str, li
 
 
 def _again(
-    subject: Subject, how: str, given: Given, base: Tensor, before: list[Given], form: Form
+    subject: Subject, how: str, given: Call, base: Tensor, before: list[Call]
 ) -> Movement | None:
     """Call after other calls; None if one of these fails, as at a length that is not taken."""
     try:
         for call in before:
-            subject.run(*call, form, afresh=False)
+            subject.run(*call, afresh=False)
         kept = subject.state.changed()
     except LayerFailed:
         return None
     try:
-        out = subject.run(*given, form, afresh=False)
+        out = subject.run(*given, afresh=False)
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
-    places = None if given[1] is None else ~given[1]
+    _, blocked, form = given
+    places = None if blocked is None else ~blocked
     found = subject.still(how, base, out, places, form, same=True)
     if found.fault and kept:
         found.where["kept"] = kept[0]

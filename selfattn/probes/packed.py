@@ -1,15 +1,24 @@
-"""Packed documents: those that share a row must not reach each other."""
+"""Packed documents: apart from each other, and within each as the layer claims."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from selfattn.probes.catalog import probe
+from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
+from selfattn.probes.noise import largest
+from selfattn.probes.reach import MORE, TRIES, WIDEST
+from selfattn.probes.sizes import some
 from selfattn.probes.subject import Subject
+
+
+def _unless_packed(claims: Claims) -> str:
+    return "" if claims.packed else "packed documents are not claimed"
 
 
 @probe(
@@ -21,7 +30,7 @@ from selfattn.probes.subject import Subject
         "the documents' ids do not arrive in the mask",
     ),
     page="padding-mask",
-    unless=lambda claims: "" if claims.packed else "packed documents are not claimed",
+    unless=_unless_packed,
 )
 def packed(subject: Subject) -> Iterator[Movement]:
     """Change all documents of a row but one; that must stay, and be as it is alone."""
@@ -29,8 +38,7 @@ def packed(subject: Subject) -> Iterator[Movement]:
     for batch, seq, count in ((subject.batch, subject.seq, 2), (2, 3 * subject.seq, 5)):
         ids = _documents(batch, seq, count).to(subject.device)
         x = subject.draw(generator, batch, seq)
-        for grad in (False, True):
-            form = _form(subject, ids, grad)
+        for form in _forms(subject, ids):
             for kept in range(count):
                 drawn = subject.draw(generator, batch, seq, scale=4.0)
                 changed = torch.where((ids == kept).unsqueeze(-1), x, drawn)
@@ -58,7 +66,7 @@ def _each_alone(subject: Subject, x: Tensor, ids: Tensor) -> Iterator[Movement]:
         places = ids[0] == document
         how = f"document {document} alone, or packed"
         try:
-            base = subject.run(x, None, _form(subject, ids, grad=False))[:, places.cpu()]
+            base = subject.run(x, None, with_ids(subject, ids))[:, places.cpu()]
             alone = subject.run(x[:, places])
         except LayerFailed as failure:
             yield Movement(how, failed=str(failure))
@@ -66,8 +74,80 @@ def _each_alone(subject: Subject, x: Tensor, ids: Tensor) -> Iterator[Movement]:
         yield subject.still(how, base, alone)
 
 
-def _form(subject: Subject, ids: Tensor, grad: bool) -> Form:
+@probe(
+    "within-documents",
+    changes="tokens of a document that shares a row with others",
+    fault="Within a packed document, who sees whom is not as claimed.",
+    causes=(
+        "the documents' mask replaces the triangle or the window, where both must hold",
+        "ids are taken for a padding mask, so that document 0 sees nothing",
+        "every token is taken for a document of its own",
+    ),
+    page="padding-mask",
+    unless=_unless_packed,
+)
+def within_documents(subject: Subject) -> Iterator[Movement]:
+    """Change one token at a time: rows of its document must move or stay, as the claims say.
+
+    The first document is in front of one that is longer than the window, so that places in the row
+    and in a document differ, and the window ends within one.
+    """
+    window = min(subject.claims.window or 0, WIDEST)
+    long = max(subject.seq, window + 4)
+    ids = torch.tensor([0] * 4 + [1] * long + [2] * 3)
+    tokens = torch.tensor(sorted({*some(range(len(ids)), 8), 4, 5, 3 + long}))
+    together = ids == ids[tokens].unsqueeze(1)
+    allowed = subject.allowed_pairs(len(ids)).t()[tokens] & together
+    for form in _forms(subject, ids.expand(len(tokens), -1).to(subject.device)):
+        try:
+            if (hidden := together & ~allowed).any():
+                how = "a token out of sight in its document"
+                two = _changed(subject, form, tokens, len(ids), 0)
+                yield subject.still(how, *two, hidden, form, same=True)
+            if subject.claims.full and not (form.train and subject.dropping):
+                yield _least(subject, form, tokens, allowed)
+        except LayerFailed as failure:
+            yield Movement("a token of a document", failed=str(failure))
+
+
+def _least(subject: Subject, form: Form, tokens: Tensor, allowed: Tensor) -> Movement:
+    """Change tokens at several sizes; `[changed, row]` is where rows must move."""
+    least, size = torch.zeros(allowed.shape, dtype=torch.float64), 0.0
+    for number in range(MORE * len(TRIES)):
+        base, other = _changed(subject, form, tokens, allowed.shape[1], number)
+        least, size = torch.maximum(least, (other - base).abs().amax(-1)), max(size, largest(base))
+        floor = size * torch.finfo(torch.float32).eps * 1e-3
+        if (least[allowed] > floor).all():
+            break
+    at = int(least.masked_fill(~allowed, torch.inf).argmin())
+    change, row = divmod(at, allowed.shape[1])
+    how = "a token of its document that may be looked at"
+    where = {"form": form.name, "changed": how, "row": row, "token": int(tokens[change])}
+    return Movement(how, float(least[change, row]), floor, must=True, where=where)
+
+
+def _changed(
+    subject: Subject, form: Form, tokens: Tensor, seq: int, number: int
+) -> tuple[Tensor, Tensor]:
+    """Give the outputs of one sequence, and those with a token changed, one in each sample."""
+    spread, change = TRIES[number % len(TRIES)]
+    generator = subject.generator(f"within-documents {number}")
+    x = subject.draw(generator, 1, seq, scale=spread).expand(len(tokens), -1, -1)
+    changed = x.clone()
+    changed[torch.arange(len(tokens)), tokens] = subject.draw(generator, len(tokens), scale=change)
+    return subject.run(x, None, form), subject.run(changed, None, form)
+
+
+def with_ids(subject: Subject, ids: Tensor) -> Form:
+    """Give the form of call that hands over documents, ids `[batch, seq]`."""
     call = subject.adapted.packed
     assert call is not None
-    name = f"packed, {'with' if grad else 'no'} gradients"
-    return Form(name, layer=lambda x, _: call(x, ids), grad=grad)
+    return Form("packed, no gradients", layer=lambda x, _: call(x, ids))
+
+
+def _forms(subject: Subject, ids: Tensor) -> Iterator[Form]:
+    plain = with_ids(subject, ids)
+    yield plain
+    yield replace(plain, name="packed, with gradients", grad=True)
+    if any(form.train for form in subject.forms):
+        yield replace(plain, name="packed, training mode", grad=True, train=True)
