@@ -89,20 +89,37 @@ def positions(subject: Subject) -> Iterator[Movement]:
     reach = min(seq, claims.window or seq)
     if reach < 3:
         raise CannotTell("too few tokens in a window to change places")
-    places = torch.arange(seq)
-    places[seq - reach : seq - 1] = places[seq - reach : seq - 1].flip(0)
     by_place = claims.causal or claims.window or claims.packed
     judged = torch.zeros(subject.batch, seq, dtype=torch.bool)
     judged[:, -1 if by_place else 0 :] = True
-    found = []
-    for spread in (0.03, 1.0, 3.0, 10.0):
-        x = subject.draw(generator, subject.batch, seq, scale=spread)
-        try:
-            base, other = subject.run(x)[:, places], subject.run(x[:, places])
-        except LayerFailed as failure:
-            yield Movement("order", failed=str(failure))
-            return
-        moved = subject.still("the order of the tokens", base, other, judged)
-        allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)
-        found.append(replace(moved, must=True, allowed=allowed))
+    found: list[Movement] = []
+    for places in _permutations(seq, reach, generator):
+        for spread in (0.03, 1.0, 3.0, 10.0):
+            x = subject.draw(generator, subject.batch, seq, scale=spread)
+            found.append(_moved(subject, x, places, judged))
+            if not found[-1].fault:
+                yield found[-1]
+                return
     yield min(found, key=lambda movement: movement.badness)
+
+
+def _permutations(seq: int, reach: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Let all but the last of the tokens within reach change places, in several ways.
+
+    A layer may be blind to some of them, as one that pools in twos is to those that keep pairs.
+    """
+    place, near = torch.arange(seq), torch.arange(seq - reach, seq - 1)
+    for order in (near.flip(0), near.roll(1), near[torch.randperm(len(near), generator=generator)]):
+        yield place.scatter(0, near, order)
+
+
+def _moved(subject: Subject, x: Tensor, places: Tensor, judged: Tensor) -> Movement:
+    """Permute x; the judged rows must move."""
+    how = "the order of the tokens"
+    try:
+        base, other = subject.run(x)[:, places], subject.run(x[:, places])
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    moved = subject.still(how, base, other, judged)
+    allowed = moved.allowed * (1 if subject.dtype in LOW else 3 / 16)
+    return replace(moved, must=True, allowed=allowed)

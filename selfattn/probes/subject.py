@@ -53,7 +53,8 @@ class Subject(Runner):
     """
 
     def __init__(self, layer: Layer, claims: Claims, only: Given | None = None) -> None:
-        self.random = self.dropping = False
+        self.random = self.dropping = self._ready = False
+        self._last: list[tuple[Tensor, Tensor | None, Form]] = []
         self.forms: list[Form] = [PLAIN]
         with contextlib.ExitStack() as leaving:
             leaving.enter_context(_ONE_AT_A_TIME)
@@ -137,7 +138,10 @@ class Subject(Runner):
             return Movement(how, failed="the output is not finite, whatever is changed")
         moved, batch, row = farthest(base, other, places)
         place = {"form": form.name, "changed": how, "batch": batch, "row": row, **where}
-        return Movement(how, moved, self.allowed(base, places, same), where=place)
+        allowed = self.allowed(base, places, same)
+        if moved > allowed and not same:
+            allowed = max(allowed, self._allowed_nearby())
+        return Movement(how, moved, allowed, where=place)
 
     def allowed(self, base: Tensor, places: Tensor | None = None, same: bool = False) -> float:
         """Give how far an output may move by rounding alone.
@@ -147,6 +151,22 @@ class Subject(Runner):
         judged = base[places] if places is not None else base
         size = max(noise.largest(judged), self._scale * 1e-3)
         return noise.margin(self.dtype, same) * self.noise * size
+
+    def run(
+        self, x: Tensor, blocked: Tensor | None = None, form: Form = PLAIN, *, afresh: bool = True
+    ) -> Tensor:
+        """Call the layer, see `Runner.run`, and keep what it was given, the last two times."""
+        self._last = [*self._last[-1:], (x, blocked, form)]
+        return super().run(x, blocked, form, afresh=afresh)
+
+    def _allowed_nearby(self) -> float:
+        """Give how far rounding may move the outputs of the last two calls, in low precision."""
+        if not self._ready or self.random or self.dtype not in noise.LOW:
+            return 0.0
+        last, generator = self._last, self.generator("nearby")
+        moved = max(noise.nearby(self, *given, generator) for given in last)
+        self._last = last
+        return noise.margin(self.dtype, same=False) * moved
 
     def _get_ready(self, only: Given | None) -> None:
         generator = self.generator("ready")
@@ -167,6 +187,7 @@ class Subject(Runner):
         if self.state.one_mode:
             self.note("a part of it is exported, so it is probed in the mode that it was given in")
         self.state.closely = self.state.sly
+        self._ready = True
 
     def _habits(self, given: Given) -> tuple[bool, bool]:
         """Tell whether the layer remembers, and whether nothing makes it repeat itself."""
