@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import torch
 
-from selfattn.probes.catalog import probe
+from selfattn.probes.catalog import NotApplicable, probe
 from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed
-from selfattn.probes.forms import PLAIN
+from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
 from selfattn.probes.noise import largest
+from selfattn.probes.placeless import acts_on_scores_alone, at_one_place
 from selfattn.probes.subject import Subject
 from selfattn.probes.watch import is_bare
 
@@ -23,9 +24,7 @@ SMALL = 1 / 128
 
 
 def _unless_summing(claims: Claims) -> str:
-    if not claims.sums_to_one:
-        return "the layer does not claim that its weights sum to 1"
-    return "positions make equal tokens different" if claims.positions else ""
+    return "" if claims.sums_to_one else "weights are not claimed to sum to 1"
 
 
 @probe(
@@ -42,24 +41,45 @@ def _unless_summing(claims: Claims) -> str:
 )
 def equal_tokens(subject: Subject) -> Iterator[Movement]:
     """Repeat one token; all rows must be equal, and as many copies must give as one."""
-    generator = subject.generator("equal-tokens")
+    if subject.claims.positions:
+        yield from _at_places(subject)
+        return
     for form in subject.forms:
-        if form.train and subject.dropping:
-            continue
-        for spread in (1.0, 4.0):
-            token = subject.draw(generator, 2, 1, scale=spread)
-            first = None
-            for copies in (subject.seq, 1, 2, 3, 5, 13):
-                how = f"{subject.seq} copies of one token, or {copies}"
-                try:
-                    out = subject.run(token.expand(-1, copies, -1).contiguous(), None, form)
-                except LayerFailed as failure:
-                    if copies == subject.seq:
-                        yield Movement(how, failed=str(failure))
-                    continue
-                first = out[:, -1:] if first is None else first
-                found = subject.still(how, out, first.expand_as(out), None, form)
-                yield replace(found, allowed=max(found.allowed, SLIGHT * largest(out)))
+        if not (form.train and subject.dropping):
+            yield from _copies(subject, form)
+
+
+def _at_places(subject: Subject) -> Iterator[Movement]:
+    """Believe a layer with positions if, without places, sums are wrong as well."""
+    if not acts_on_scores_alone(subject):
+        raise NotApplicable("positions make equal tokens different, if more than scores has them")
+    placed = _worst(_copies(subject, PLAIN))
+    with at_one_place(subject) as form:
+        alike = _worst(_copies(subject, form))
+    yield placed if alike.fault else alike
+
+
+def _worst(movements: Iterator[Movement]) -> Movement:
+    return max(movements, key=lambda movement: (not movement.failed, movement.badness))
+
+
+def _copies(subject: Subject, form: Form) -> Iterator[Movement]:
+    """Compare several numbers of copies of one token, one copy among them."""
+    generator = subject.generator("equal-tokens")
+    for spread in (1.0, 4.0):
+        token = subject.draw(generator, 2, 1, scale=spread)
+        first = None
+        for copies in (subject.seq, 1, 2, 3, 5, 13):
+            how = f"{subject.seq} copies of one token, or {copies}"
+            try:
+                out = subject.run(token.expand(-1, copies, -1).contiguous(), None, form)
+            except LayerFailed as failure:
+                if copies == subject.seq:
+                    yield Movement(how, failed=str(failure))
+                continue
+            first = out[:, -1:] if first is None else first
+            found = subject.still(how, out, first.expand_as(out), None, form)
+            yield replace(found, allowed=max(found.allowed, SLIGHT * largest(out)))
 
 
 @probe(
@@ -72,7 +92,7 @@ def equal_tokens(subject: Subject) -> Iterator[Movement]:
         "the output is not linear in the values",
     ),
     page="average",
-    unless=lambda claims: "" if claims.sums_to_one else "weights are not claimed to sum to 1",
+    unless=_unless_summing,
 )
 def one_token(subject: Subject) -> Iterator[Movement]:
     """Give one token: it must arrive, and if all around is linear, so must be the layer."""
