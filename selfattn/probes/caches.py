@@ -17,7 +17,7 @@ WIDEST = 512
 """The longest prefill; a window that is wider stays unfilled."""
 
 CHUNK = 33
-"""The longest chunk after a prefill, for faults of chunks that are not short."""
+"""A long chunk, for faults that short ones do not show."""
 
 
 @probe(
@@ -68,14 +68,16 @@ def _long(subject: Subject) -> Iterator[Movement]:
 def _longer(window: int) -> dict[str, list[list[int]]]:
     """Give sizes of chunks, by name: the prefill is longer than the window, if that can be.
 
-    Shorter ones follow, for tables of 128, 64 and fewer positions.
+    Shorter ones follow, for tables of 128, 64 and fewer positions. A long chunk has few keys
+    before it, so that what its rows see wrongly is not lost among what they see rightly.
     """
-    prefill = min(max(90, window + 4), WIDEST)
+    prefill = min(max(112, window + 4), WIDEST)
     return {
         "a longer sequence one by one": [[2] + [1] * (LONGER[1] - 2)],
-        "a long prefill, one, and a long chunk": [
-            [prefill, 1, CHUNK, 1],
-            [24, 1, CHUNK, 1],
+        "two, and a long chunk": [[2, CHUNK], [2, 9]],
+        "a long prefill, one, and a chunk": [
+            [prefill, 1, 9, 1],
+            [48, 1, 9, 1],
             [16, 1, 9, 1],
         ],
     }

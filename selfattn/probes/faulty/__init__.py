@@ -7,6 +7,7 @@ each kind of fault.
 from selfattn.probes.faulty import (
     axes,
     caches,
+    documents,
     fills,
     gradients,
     modes,
@@ -28,6 +29,7 @@ KINDS = (
     modes,
     gradients,
     windows,
+    documents,
     caches,
 )
 

@@ -60,6 +60,20 @@ class PlacesRestart(Decoder):
         return super().forward(x + self.positions.weight[: x.shape[1]], blocked, cache)
 
 
+class LongChunks(Decoder):
+    """No triangle in chunks of eight or more that come after others."""
+
+    def corner(self, queries: int, keys: int) -> int:
+        return keys if 8 <= queries < keys else super().corner(queries, keys)
+
+
+class Evicts(Decoder):
+    """Keeps the last 24 keys only, though no window is claimed."""
+
+    def keep(self, k: Tensor, v: Tensor) -> Any:
+        return k[:, :, -24:], v[:, :, -24:]
+
+
 _CACHE = {"causal": True, "cache": True}
 
 FAULTS: tuple[Fault, ...] = (
@@ -77,4 +91,6 @@ FAULTS: tuple[Fault, ...] = (
         ("cache",),
         "order",
     ),
+    Fault("cache: no triangle in long chunks", LongChunks, _CACHE, ("cache",), "causal-mask"),
+    Fault("cache: keys beyond 24 are dropped", Evicts, _CACHE, ("cache",), "causal-mask"),
 )

@@ -90,6 +90,14 @@ class KeepAsNumbers(nn.Module):
         return out
 
 
+class MaskGivenUp(Attention):
+    """Against nan, takes no mask at all for a batch in which one sample is pads alone."""
+
+    def forward(self, x: Tensor, blocked: Tensor | None = None) -> Tensor:
+        nan = blocked is not None and bool(blocked.all(1).any())
+        return super().forward(x, None if nan else blocked)
+
+
 class NumbersAdded(Attention):
     """Takes a mask of numbers too, and adds it: 1 and 0 are no minus infinity."""
 
@@ -129,5 +137,12 @@ FAULTS: tuple[Fault, ...] = (
     Fault("mask of one axis too many", MaskOneAxisTooMany, {}, ("shapes",), "padding-mask"),
     Fault("mask after the softmax", MaskAfterSoftmax, {}, ("pad-count",), "padding-mask"),
     Fault("keep as numbers", KeepAsNumbers, {}, ("pad-content",), "pytorch"),
+    Fault(
+        "mask given up for a sample of pads alone",
+        MaskGivenUp,
+        {},
+        ("mates-masks",),
+        "padding-mask",
+    ),
     Fault("mask as numbers, added", NumbersAdded, {}, ("call-forms",), "pytorch"),
 )

@@ -7,6 +7,8 @@ from torch import Tensor
 
 from selfattn.probes.faulty.fault import Fault
 from selfattn.probes.sound.attention import Attention, OneHead
+from selfattn.probes.sound.blocks import Block
+from selfattn.probes.sound.positions import Rotary
 
 
 class SoftmaxOverHeads(Attention):
@@ -36,6 +38,19 @@ class SoftmaxWithoutDimension(OneHead):
 class DividedByLength(Attention):
     def softmax(self, scores: Tensor, empty: Tensor) -> Tensor:
         return scores.exp() / scores.shape[-1]
+
+
+class DividedByLargest(Rotary):
+    """The largest weight becomes 1, and not their sum; rotary positions are no reason for that."""
+
+    def softmax(self, scores: Tensor, empty: Tensor) -> Tensor:
+        weights = super().softmax(scores, empty)
+        return weights / weights.amax(-1, keepdim=True).clamp_min(1e-9)
+
+
+class SoftmaxOverHeadsRotary(Rotary):
+    def softmax(self, scores: Tensor, empty: Tensor) -> Tensor:
+        return scores.softmax(1).nan_to_num(0).masked_fill(empty, 0)
 
 
 class NoScale(Attention):
@@ -78,6 +93,20 @@ FAULTS: tuple[Fault, ...] = (
         "softmax without a dimension", SoftmaxWithoutDimension, {}, ("mates-content",), "average"
     ),
     Fault("divided by the length", DividedByLength, {"mask": False}, ("one-token",), "average"),
+    Fault(
+        "divided by the largest weight, rotary",
+        DividedByLargest,
+        {"positions": True},
+        ("equal-tokens",),
+        "average",
+    ),
+    Fault(
+        "softmax over heads, rotary causal block",
+        lambda: Block(SoftmaxOverHeadsRotary(causal=True)),
+        {"positions": True, "causal": True},
+        ("equal-tokens",),
+        "average",
+    ),
     Fault("no scale", NoScale, {"factory": NoScale}, ("scale",), "scale"),
     Fault("scale multiplied", ScaleMultiplied, {"factory": ScaleMultiplied}, ("scale",), "scale"),
 )
