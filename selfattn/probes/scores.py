@@ -9,18 +9,29 @@ from torch import Tensor, nn
 
 from selfattn.probes import random_states
 from selfattn.probes.calling import first_tensor
-from selfattn.probes.catalog import CannotTell, probe, without_mask
+from selfattn.probes.catalog import CannotTell, probe
 from selfattn.probes.causal import later_tokens
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
+from selfattn.probes.hiding import Hiding, hidings
 from selfattn.probes.movement import Movement
+from selfattn.probes.packed import packed
 from selfattn.probes.padding import pad_content
+from selfattn.probes.reach import window
 from selfattn.probes.report import FAULT
 from selfattn.probes.subject import Subject
-from selfattn.probes.watch import scores_seen
+from selfattn.probes.watch import scores_given, scores_seen
 
 HIGHEST = 1e5
 """The largest score that inputs are turned up to; a fill of -1e4 leaks well before."""
+
+ORDINARY = {
+    "pads": pad_content,
+    "later tokens": later_tokens,
+    "other documents": packed,
+    "tokens beyond the window": window,
+}
+"""The probes that tell what comes through at ordinary scores, by what is hidden."""
 
 STEPS = 12
 WIDTHS = (8, 64, 256)
@@ -38,7 +49,11 @@ A layer with a scale keeps all of it, one without 0.5 to 0.6."""
         "two finite fills that are added",
     ),
     page="padding-mask",
-    unless=lambda claims: without_mask(claims) if not claims.causal else "",
+    unless=lambda claims: (
+        ""
+        if claims.mask or claims.causal or claims.window or claims.packed
+        else "nothing is hidden"
+    ),
 )
 def high_scores(subject: Subject) -> Iterator[Movement]:
     """Turn inputs up until a blocked token moves a real output; then find where that begins.
@@ -46,69 +61,72 @@ def high_scores(subject: Subject) -> Iterator[Movement]:
     Norms pass the size of their input on while this probe runs: their gains are turned up with
     it, and put back. A norm without gains keeps scores as they are.
     """
-    for side in _sides(subject):
+    for hiding in hidings(subject, batch=24, most=2):  # few keys: all of them may score low
         good: Movement | None = None
         for scale in _scales(subject):
-            found = _leak(subject, side, scale)
-            if found.fault and scale == 1 and _is_told(subject, side):
-                raise CannotTell(f"{side} come through at ordinary scores already")
+            found = _leak(subject, hiding, scale)
+            if found.fault and scale == 1 and ORDINARY[hiding.name](subject).verdict == FAULT:
+                raise CannotTell(f"{hiding.name} come through at ordinary scores already")
             if found.failed or found.fault:
                 break
             good = found
         if found.fault:
-            yield _located(subject, side, scale)
+            yield _located(subject, hiding, scale)
         else:
             yield good or found
 
 
-def _is_told(subject: Subject, side: str) -> bool:
-    """Tell whether the probe for that reports a fault."""
-    ordinary = pad_content if side == "pads" else later_tokens
-    return ordinary(subject).verdict == FAULT
-
-
-def _sides(subject: Subject) -> list[str]:
-    pads = ["pads"] if subject.claims.mask else []
-    return pads + ["later tokens"] * subject.claims.causal
-
-
 def _scales(subject: Subject) -> list[float]:
     """Give growing factors for the input; the last one makes scores of about `HIGHEST`."""
-    seen = scores_seen(subject, subject.draw(subject.generator("seen"), subject.batch, subject.seq))
-    size = max(map(abs, seen)) if seen else 4.0
-    last = max(1.0, min((HIGHEST / max(size, 1e-6)) ** 0.5, 3e4))
+    last = max(1.0, min((HIGHEST / max(_size(subject), 1e-6)) ** 0.5, 3e4))
     # Between a leak and an overflow float16 has little room: fine steps, not to miss it.
     steps = 24 if subject.dtype == torch.float16 else 4
     return [last ** (step / steps) for step in range(steps + 1)]
 
 
-def _leak(subject: Subject, side: str, scale: float) -> Movement:
-    """Change what is blocked, at one size of the input."""
-    generator = subject.generator("high-scores")
-    batch, seq = 24, subject.seq
-    x, other = (subject.draw(generator, batch, seq, scale=scale) for _ in range(2))
-    keep = 1 + torch.arange(batch) % max(1, min(2, seq - 1))  # few keys: all of them may score low
-    hidden = (torch.arange(seq) >= keep.unsqueeze(1)).to(x.device)
-    blocked = hidden if side == "pads" else None
+def _size(subject: Subject) -> float:
+    """Give the size of the largest score, as far as it grows with the input: a fill does not.
+
+    Twice the input makes scores of four times the size.
+    """
+    x = subject.draw(subject.generator("seen"), subject.batch, subject.seq)
+    plain = scores_given(subject, x)
+    with _gains(subject, 2.0):
+        loud = scores_given(subject, 2 * x)
+    pairs = zip(plain, loud, strict=False)
+    grown = [(b - a).abs().float() / 3 for a, b in pairs if a.shape == b.shape]
+    return (
+        max([float(g[g.isfinite()].max()) for g in grown if g.isfinite().any()], default=0) or 4.0
+    )
+
+
+def _leak(subject: Subject, hiding: Hiding, scale: float) -> Movement:
+    """Change what is hidden, at one size of the input."""
+    generator, hidden = subject.generator("high-scores"), hiding.hidden
+    x, other = (subject.draw(generator, *hidden.shape, scale=scale) for _ in range(2))
+    x = x[:, -1:].expand_as(x)  # copies of one token: all that are left may score low together
     louder = 1 if subject.dtype == torch.float16 else 30  # there it would overflow first
     low, high = (torch.where(hidden.unsqueeze(-1), t, x) for t in (x * 0, other * louder))
-    form = Form(f"eval, inputs times {scale:.3g}")
+    form = Form(f"eval, inputs times {scale:.3g}", layer=hiding.call(subject))
     try:
         with _gains(subject, scale):
-            first, second = subject.run(low, blocked, form), subject.run(high, blocked, form)
+            first, second = (subject.run(t, hiding.blocked, form) for t in (low, high))
     except LayerFailed as failure:
-        return Movement(side, failed=str(failure))
-    if not torch.stack([first, second])[:, ~hidden.cpu()].isfinite().all():
-        return Movement(side, failed=f"outputs are not finite with inputs times {scale:.3g}")
-    return subject.still(f"{side}, scores turned up", first, second, ~hidden, form, same=True)
+        return Movement(hiding.name, failed=str(failure))
+    places = hiding.places
+    if not torch.stack([first, second])[:, places.cpu()].isfinite().all():
+        failed = f"outputs are not finite with inputs times {scale:.3g}"
+        return Movement(hiding.name, failed=failed)
+    how = f"{hiding.name}, scores turned up"
+    return subject.still(how, first, second, places, form, same=True)
 
 
-def _located(subject: Subject, side: str, high: float) -> Movement:
+def _located(subject: Subject, hiding: Hiding, high: float) -> Movement:
     """Halve the range in which the leak begins, and say which scores were seen there."""
-    low, found = 1.0, _leak(subject, side, high)
+    low, found = 1.0, _leak(subject, hiding, high)
     for _ in range(STEPS):
         middle = (low * high) ** 0.5
-        tried = _leak(subject, side, middle)
+        tried = _leak(subject, hiding, middle)
         if tried.fault:
             high, found = middle, tried
         else:

@@ -11,7 +11,10 @@ SEQUENCES = (7, 8, 11, 12, 16, 32, 64, 128, 10, 49, 50, 196, 197, 6, 5, 4, 3, 2)
 LONGER = (8, 20, 33)
 """Further lengths, even and odd, for faults that one short sequence does not show."""
 
-CROWD = 33
+LONG = (70, 33)
+"""Of these the first that the layer takes is the long sequence for every form of call."""
+
+CROWD = 66
 """A batch larger than most, for the same."""
 
 BATCH = 5
@@ -42,6 +45,21 @@ def find_sizes(runner: Runner) -> tuple[int, int]:
             else:
                 return size, seq
     raise no_output(failures, runner.claims)
+
+
+def find_long(runner: Runner, seq: int) -> int:
+    """Give a long sequence's length that the layer takes, `seq` if it takes none."""
+    if runner.claims.seq:
+        return seq
+    for long in LONG:
+        try:
+            runner.run(runner.draw(runner.generator("long"), 2, long))
+        except LayerFailed as failure:
+            if failure.details == "timeout":
+                break
+        else:
+            return long
+    return seq
 
 
 def some(places: Sequence[int], most: int = 12) -> list[int]:

@@ -19,7 +19,7 @@ from selfattn.probes.forms import PLAIN, Form, other_forms
 from selfattn.probes.movement import Movement, everywhere, farthest
 from selfattn.probes.report import ProbeError
 from selfattn.probes.runner import Runner
-from selfattn.probes.sizes import find_sizes
+from selfattn.probes.sizes import find_long, find_sizes
 from selfattn.probes.stopping import TimeUp
 
 Given = tuple[Tensor, Tensor | None]
@@ -37,7 +37,8 @@ class Subject(Runner):
 
     Attributes:
         claims: what the layer claims, as its adapter completed it.
-        batch, seq: sizes that the layer takes.
+        batch, seq: sizes that the layer takes; `long`: a length for what one short sequence does
+            not show, `seq` if it takes none.
         forms: the ways to call it in which every claim must hold.
         random: whether two calls with one seed and one state differ.
         remembers: whether what it keeps between calls changes its output.
@@ -180,6 +181,7 @@ class Subject(Runner):
         self.remembers, self.random = self._habits(given)
         if not self.random:
             self.noise = noise.measured(self, *given, generator)
+        self.long = self.seq if only else find_long(self, self.seq)
         if not only:
             modules = [] if self.state.one_mode else self.state.modules
             others = other_forms(self.adapted, modules)

@@ -142,8 +142,20 @@ def _watching(
 def scores_seen(subject: Subject, x: Tensor) -> tuple[float, float] | None:
     """Give the least and the largest score of a call without pads; None if none is seen.
 
-    They are what softmax is given, so under a triangle a finite fill is among them.
+    Those of keys that are hidden by place are left out: a finite fill is no score.
     """
+    allowed = subject.allowed_pairs(x.shape[1])
+    found = [
+        s[..., allowed] if s.shape[-2:] == allowed.shape else s for s in scores_given(subject, x)
+    ]
+    finite = [s for s in (s[s.isfinite()] for s in found) if s.numel()]
+    if not finite:
+        return None
+    return float(min(s.min() for s in finite)), float(max(s.max() for s in finite))
+
+
+def scores_given(subject: Subject, x: Tensor) -> list[Tensor]:
+    """Give what each softmax of a call without pads is given, fills and all."""
     found: list[Tensor] = []
 
     def tell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -160,9 +172,5 @@ def scores_seen(subject: Subject, x: Tensor) -> tuple[float, float] | None:
         try:
             subject.run(x, None, form)
         except LayerFailed:
-            return None
-    finite = [s[s.isfinite()] for s in found if s.is_floating_point() and s.dim() >= 3]
-    finite = [s for s in finite if s.numel()]
-    if not finite:
-        return None
-    return float(min(s.min() for s in finite)), float(max(s.max() for s in finite))
+            return []
+    return [s.cpu() for s in found if s.is_floating_point() and s.dim() >= 3]
