@@ -59,7 +59,7 @@ def left_pads(subject: Subject) -> Iterator[Movement]:
         for form in subject.forms:
             if not (form.train and subject.dropping):  # the dropped places differ
                 yield _sides(subject, form, subject.batch, subject.seq)
-        for batch, seq in _further(subject):
+        for batch, seq in [*_further(subject), (2, subject.long)]:
             yield from _taken(_sides(subject, PLAIN, batch, seq))
 
 
@@ -90,7 +90,7 @@ def pad_count(subject: Subject) -> Iterator[Movement]:
             compared += not movement.failed
             if compared == 3:
                 break
-    for seq in LONGER:
+    for seq in (*LONGER, subject.long):
         x = subject.draw(generator, 2, seq)
         yield from _taken(_cut(subject, x, seq // 2, PLAIN))
 
@@ -98,22 +98,35 @@ def pad_count(subject: Subject) -> Iterator[Movement]:
 def _content(subject: Subject, side: str) -> Iterator[Movement]:
     generator = subject.generator(f"content {side}")
     for batch, seq in ((subject.batch, subject.seq), (subject.seq, subject.seq)):
-        x = subject.draw(generator, batch, seq)
-        blocked = subject.pads(batch, seq, side)
+        mixed = side == "left" and batch == seq
         for form in subject.forms:
             for scale in POISON:
-                poison = subject.draw(generator, batch, seq, scale=scale)
-                poisoned = torch.where(blocked.unsqueeze(-1), poison, x)
-                how = f"pads on the {side}, a spread of {scale:g} written into them"
-                two = (x, blocked), (poisoned, blocked)
-                yield subject.compare(how, *two, forms=(form, form), same=True)
-    for batch, seq in _further(subject):
-        x = subject.draw(generator, batch, seq)
-        blocked = subject.pads(batch, seq, side, least=1)
-        poison = subject.draw(generator, batch, seq, scale=POISON[-1])
-        two = (x, blocked), (torch.where(blocked.unsqueeze(-1), poison, x), blocked)
-        how = f"pads on the {side}, sizes {batch} and {seq}"
-        yield from _taken(subject.compare(how, *two, same=True))
+                yield _poisoned(subject, generator, (batch, seq), side, scale, form, mixed)
+    for form in subject.forms:
+        yield from _taken(_poisoned(subject, generator, (2, subject.long), side, form=form))
+    for sizes in _further(subject):
+        yield from _taken(_poisoned(subject, generator, sizes, side))
+
+
+def _poisoned(
+    subject: Subject,
+    generator: torch.Generator,
+    sizes: tuple[int, int],
+    side: str,
+    scale: float = POISON[-1],
+    form: Form = PLAIN,
+    mixed: bool = False,
+) -> Movement:
+    """Write other numbers into the pads of one side, or of a mixture of sides."""
+    x = subject.draw(generator, *sizes)
+    blocked = subject.pads(*sizes, "right" if mixed else side, least=1)
+    if mixed:
+        blocked = _rolled(blocked, _shifts(blocked, mixed))
+        side = "left, the right or both sides"
+    poison = subject.draw(generator, *sizes, scale=scale)
+    two = (x, blocked), (torch.where(blocked.unsqueeze(-1), poison, x), blocked)
+    how = f"pads on the {side}, sizes {sizes[0]} and {sizes[1]}, a spread of {scale:g} in them"
+    return subject.compare(how, *two, forms=(form, form), same=True)
 
 
 def _further(subject: Subject) -> list[tuple[int, int]]:
@@ -128,16 +141,28 @@ def _taken(movement: Movement) -> Iterator[Movement]:
 
 
 def _sides(subject: Subject, form: Form, batch: int, seq: int) -> Movement:
-    how = "pads on the left, not the right"
+    """Move the pads of the right to the left; beyond the first size, some of them, by sample."""
+    mixed = (batch, seq) != (subject.batch, subject.seq)
+    how = (
+        "pads on the left, or on both sides, not the right"
+        if mixed
+        else "pads on the left, not the right"
+    )
     x = subject.draw(subject.generator("left-pads side"), batch, seq)
     right = subject.pads(batch, seq, least=1)
-    left = subject.pads(batch, seq, "left", least=1)
-    shifts = right.sum(1).tolist()
+    shifts = _shifts(right, mixed)
+    given = (x, right), (_rolled(x, shifts), _rolled(right, shifts))
     try:
-        base, other = subject.run(x, right, form), subject.run(_rolled(x, shifts), left, form)
+        base, other = (subject.run(*one, form) for one in given)
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
     return subject.still(how, base, _rolled(other, [-n for n in shifts]), ~right, form)
+
+
+def _shifts(right: Tensor, mixed: bool) -> list[int]:
+    """Give how far each sample moves to have its pads on the left; mixed, on both sides, or not."""
+    counts = right.sum(1).tolist()
+    return [(n, n // 2, 0)[i % 3] if mixed else n for i, n in enumerate(counts)]
 
 
 def _rolled(x: Tensor, shifts: list[int]) -> Tensor:

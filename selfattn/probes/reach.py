@@ -1,6 +1,7 @@
 """Reach: who may look at whom does, and nobody looks further than the window."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,10 +12,17 @@ from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
 from selfattn.probes.sizes import LONGER, some
 from selfattn.probes.subject import Subject
+from selfattn.probes.turns import in_turn, one_changed
 
 TRIES = ((1.0, 1.0), (1.0, 4.0), (0.3, 0.3), (0.1, 1.0), (0.03, 0.03), (0.3, 3.0))
 """Spreads of a sequence and of the token that is changed in it. In small inputs the scores are
 nearly equal, so that every weight is well above rounding."""
+
+LOUD = ((1.0, 30.0), (0.3, 100.0))
+"""More of them, with a token that is louder than all others."""
+
+Tried = tuple[Tensor, float]
+"""How far rows moved, `[batch, row, token]`, and how large outputs are."""
 
 MORE = 3
 """How often all tries are made for a few pairs that do not move: weights such as those of squared
@@ -41,23 +49,66 @@ def allowed_tokens(subject: Subject) -> Iterator[Movement]:
     for form, name, blocked in subject.ways(dropping=False):
         if form.grad and not form.options and form.layer is None and not form.train:
             continue  # the same code without gradients was looked at
-        yield _least(subject, blocked, form, name)
+        yield _near(subject, blocked, form, name)
+    for seq in _lengths(subject):
+        found = _far(subject, seq)
+        yield from [] if found.failed else [found]
 
 
-def _least(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> Movement:
-    how = f"a token that may be looked at, {name}"
+def _near(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> Movement:
+    """Change the tokens of the subject's own length."""
     tokens = some(range(subject.seq))
-    pairs = _pairs(subject, blocked)
-    pairs[:, :, [token not in tokens for token in range(subject.seq)]] = False
+    pairs = _among(tokens, _pairs(subject, blocked))
+
+    def tried(number: int) -> Tried:
+        return _tried(subject, blocked, form, tokens, number)
+
+    return _least(f"a token that may be looked at, {name}", pairs, tried, form)
+
+
+def _lengths(subject: Subject) -> list[int]:
+    """Give longer lengths: one, and where a window is claimed one that is longer than it."""
+    width = subject.claims.window or 1
+    lengths = {subject.long, width + 4 if width <= WIDEST else 0}
+    return sorted(length for length in lengths if length > subject.seq)
+
+
+def _far(subject: Subject, seq: int) -> Movement:
+    """Change some tokens of a longer sequence, each in a sample of its own.
+
+    The loud ones come first: they take all of a row's weight, however many keys there are.
+    """
+    tokens = sorted({*some(range(seq)), seq - 2})
+    pairs = _among(tokens, subject.allowed_pairs(seq).unsqueeze(0))
+
+    def tried(number: int) -> Tried:
+        spreads = (LOUD + TRIES)[number % len(LOUD + TRIES)]
+        given = one_changed(subject, f"allowed-tokens {seq} {number}", seq, tokens, spreads)
+        base, other = (subject.run(x) for x in given)
+        moved = base.new_zeros(1, seq, seq)
+        moved[0, :, tokens] = (other - base).abs().amax(-1).T
+        return moved, float(base.nan_to_num(0).abs().max())
+
+    return _least(f"a token that may be looked at, {seq} in all", pairs, tried, PLAIN)
+
+
+def _among(tokens: list[int], pairs: Tensor) -> Tensor:
+    """Leave the pairs `[batch, row, token]` of these tokens."""
+    return pairs & torch.isin(torch.arange(pairs.shape[-1]), torch.tensor(tokens))
+
+
+def _least(how: str, pairs: Tensor, tried: Callable[[int], Tried], form: Form) -> Movement:
+    """Try until all pairs moved, or no more of them will; judge the one that moved least."""
     if not pairs.any():
         return Movement(how, failed="there is no pair of tokens to look at")
-    farthest, size = torch.zeros(pairs.shape, dtype=torch.float64), 0.0
+    farthest, size, still, before = torch.zeros(pairs.shape, dtype=torch.float64), 0.0, 1.0, 1.0
     try:
         for number in range(len(TRIES) * MORE):
-            moved, largest = _tried(subject, blocked, form, tokens, number)
+            moved, largest = tried(number)
             farthest, size = torch.maximum(farthest, moved), max(size, largest)
-            still = (farthest[pairs] <= 0).double().mean()
-            if number >= 2 and (still == 0 or (number >= len(TRIES) - 1 and still > FEW)):
+            before, still = still, float((farthest[pairs] <= 0).double().mean())
+            hopeless = number >= len(TRIES) - 1 and still > FEW and still == before
+            if number >= 2 and (still == 0 or hopeless):
                 break
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
@@ -68,17 +119,17 @@ def _least(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> M
 
 def _tried(
     subject: Subject, blocked: Tensor | None, form: Form, tokens: list[int], number: int
-) -> tuple[Tensor, float]:
+) -> Tried:
     """Change each token once; give how far rows moved, `[batch, row, token]`, and their size."""
     spread, change = TRIES[number % len(TRIES)]
     generator = subject.generator(f"allowed-tokens {number}")
     x = subject.draw(generator, subject.batch, subject.seq, scale=spread)
-    base = subject.run(x, blocked, form)
+    changed = x.repeat(len(tokens), 1, 1, 1)
+    for one, token in zip(changed, tokens, strict=True):
+        one[:, token] = subject.draw(generator, subject.batch, scale=change)
+    base, other = in_turn(subject, x, changed, blocked, form)
     moved = base.new_zeros(subject.batch, subject.seq, subject.seq)
-    for token in tokens:
-        changed = x.clone()
-        changed[:, token] = subject.draw(generator, subject.batch, scale=change)
-        moved[:, :, token] = (subject.run(changed, blocked, form) - base).abs().amax(-1)
+    moved[:, :, tokens] = (other - base).abs().amax(-1).permute(1, 2, 0)
     return moved, float(base.nan_to_num(0).abs().max())
 
 
@@ -125,21 +176,25 @@ def window(subject: Subject) -> Iterator[Movement]:
         raise CannotTell(f"a window of {width} takes too long; probe the layer with a small one")
     shortest = max(subject.seq, width + 4)
     for form in subject.forms:
-        yield from _beyond(subject, width, shortest, form)
+        yield _beyond(subject, width, shortest, form)
+        if subject.long > shortest:
+            yield _beyond(subject, width, subject.long, form)
     for seq in LONGER:
         if seq > shortest:
-            yield from (m for m in _beyond(subject, width, seq, PLAIN) if not m.failed)
+            found = _beyond(subject, width, seq, PLAIN)
+            yield from [] if found.failed else [found]
 
 
-def _beyond(subject: Subject, width: int, seq: int, form: Form) -> Iterator[Movement]:
-    """Change some tokens of one length that are a window or more away from a row."""
-    generator = subject.generator(f"window {seq}")
-    x = subject.draw(generator, 2, seq)
-    far = [token for token in range(seq) if max(token, seq - 1 - token) >= width]
-    for token in some(far):
-        changed = x.clone()
-        changed[:, token] = subject.draw(generator, 2, scale=4.0)
-        beyond = torch.tensor([abs(row - token) >= width for row in range(seq)]).expand(2, -1)
-        how = f"a token {width} or more places away"
-        two = (x, None), (changed, None)
-        yield subject.compare(how, *two, beyond, (form, form), same=True, token=token)
+def _beyond(subject: Subject, width: int, seq: int, form: Form) -> Movement:
+    """Change some tokens of one length, each in a sample of its own."""
+    tokens = some([token for token in range(seq) if max(token, seq - 1 - token) >= width])
+    x, changed = one_changed(subject, f"window {seq}", seq, tokens, (1.0, 4.0))
+    beyond = (torch.arange(seq) - torch.tensor(tokens).unsqueeze(1)).abs() >= width
+    how = f"a token {width} or more places away"
+    two = (x, None), (changed, None)
+    found = subject.compare(how, *two, beyond, (form, form), same=True, seq=seq)
+    return found if found.failed else _with_token(found, tokens)
+
+
+def _with_token(movement: Movement, tokens: list[int]) -> Movement:
+    return replace(movement, where={**movement.where, "token": tokens[movement.where["batch"]]})

@@ -33,6 +33,9 @@ ORDINARY = {
 }
 """The probes that tell what comes through at ordinary scores, by what is hidden."""
 
+FEW = 2
+"""So many keys are left to a query, where that can be chosen: all of them may score low."""
+
 STEPS = 12
 WIDTHS = (8, 64, 256)
 LEVEL = 0.75
@@ -61,7 +64,7 @@ def high_scores(subject: Subject) -> Iterator[Movement]:
     Norms pass the size of their input on while this probe runs: their gains are turned up with
     it, and put back. A norm without gains keeps scores as they are.
     """
-    for hiding in hidings(subject, batch=24, most=2):  # few keys: all of them may score low
+    for hiding in hidings(subject, batch=24, most=FEW):
         good: Movement | None = None
         for scale in _scales(subject):
             found = _leak(subject, hiding, scale)
@@ -103,8 +106,8 @@ def _size(subject: Subject) -> float:
 def _leak(subject: Subject, hiding: Hiding, scale: float) -> Movement:
     """Change what is hidden, at one size of the input."""
     generator, hidden = subject.generator("high-scores"), hiding.hidden
-    x, other = (subject.draw(generator, *hidden.shape, scale=scale) for _ in range(2))
-    x = x[:, -1:].expand_as(x)  # copies of one token: all that are left may score low together
+    x = _drawn(subject, generator, hiding, scale)
+    other = subject.draw(generator, *hidden.shape, scale=scale)
     louder = 1 if subject.dtype == torch.float16 else 30  # there it would overflow first
     low, high = (torch.where(hidden.unsqueeze(-1), t, x) for t in (x * 0, other * louder))
     form = Form(f"eval, inputs times {scale:.3g}", layer=hiding.call(subject))
@@ -121,6 +124,12 @@ def _leak(subject: Subject, hiding: Hiding, scale: float) -> Movement:
     return subject.still(how, first, second, places, form, same=True)
 
 
+def _drawn(subject: Subject, generator: torch.Generator, hiding: Hiding, scale: float) -> Tensor:
+    """Draw an input; where many keys are left, as copies: all may score low together."""
+    x = subject.draw(generator, *hiding.hidden.shape, scale=scale)
+    return x if (~hiding.hidden).sum(1).max() <= FEW else x[:, -1:].expand_as(x)
+
+
 def _located(subject: Subject, hiding: Hiding, high: float) -> Movement:
     """Halve the range in which the leak begins, and say which scores were seen there."""
     low, found = 1.0, _leak(subject, hiding, high)
@@ -131,7 +140,7 @@ def _located(subject: Subject, hiding: Hiding, high: float) -> Movement:
             high, found = middle, tried
         else:
             low = middle
-    x = subject.draw(subject.generator("high-scores"), 24, subject.seq, scale=high)
+    x = _drawn(subject, subject.generator("high-scores"), hiding, high)
     with _gains(subject, high):
         seen = scores_seen(subject, x)
     found.where["score"] = f"{seen[0]:.3g} to {seen[1]:.3g}" if seen else "not seen from outside"
