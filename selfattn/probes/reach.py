@@ -1,16 +1,15 @@
-"""Reach: who may look at whom does, and nobody looks further than the window."""
+"""Reach: who may look at whom does."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from selfattn.probes.catalog import CannotTell, probe
+from selfattn.probes.catalog import probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import PLAIN, Form
 from selfattn.probes.movement import Movement
-from selfattn.probes.sizes import LONGER, some
+from selfattn.probes.sizes import WIDEST, some
 from selfattn.probes.subject import Subject
 from selfattn.probes.turns import in_turn, one_changed
 
@@ -18,8 +17,12 @@ TRIES = ((1.0, 1.0), (1.0, 4.0), (0.3, 0.3), (0.1, 1.0), (0.03, 0.03), (0.3, 3.0
 """Spreads of a sequence and of the token that is changed in it. In small inputs the scores are
 nearly equal, so that every weight is well above rounding."""
 
-LOUD = ((1.0, 30.0), (0.3, 100.0))
-"""More of them, with a token that is louder than all others."""
+LOUD = (30.0, 1.0, 100.0)
+"""Spreads of a token that is changed among many."""
+
+SUDDEN = 1e-4
+"""How far, in relation to outputs, a token must have moved the row before one that it does not
+reach: weights that fade with the distance are lost in rounding at the end."""
 
 Tried = tuple[Tensor, float]
 """How far rows moved, `[batch, row, token]`, and how large outputs are."""
@@ -76,20 +79,22 @@ def _lengths(subject: Subject) -> list[int]:
 def _far(subject: Subject, seq: int) -> Movement:
     """Change some tokens of a longer sequence, each in a sample of its own.
 
-    The loud ones come first: they take all of a row's weight, however many keys there are.
+    All others are copies of one token, so that one that is changed stands out, however many keys
+    there are. A row that it hardly reaches on the way may lose it by rounding.
     """
     tokens = sorted({*some(range(seq)), seq - 2})
     pairs = _among(tokens, subject.allowed_pairs(seq).unsqueeze(0))
 
     def tried(number: int) -> Tried:
-        spreads = (LOUD + TRIES)[number % len(LOUD + TRIES)]
-        given = one_changed(subject, f"allowed-tokens {seq} {number}", seq, tokens, spreads)
-        base, other = (subject.run(x) for x in given)
+        generator = subject.generator(f"allowed-tokens {seq} {number}")
+        x = subject.draw(generator, 1, 1).expand(-1, seq, -1)
+        others = subject.draw(generator, len(tokens), scale=LOUD[number % len(LOUD)])
+        base, other = (subject.run(given) for given in one_changed(x, tokens, others))
         moved = base.new_zeros(1, seq, seq)
         moved[0, :, tokens] = (other - base).abs().amax(-1).T
         return moved, float(base.nan_to_num(0).abs().max())
 
-    return _least(f"a token that may be looked at, {seq} in all", pairs, tried, PLAIN)
+    return _least(f"a token that may be looked at, {seq} in all", pairs, tried, PLAIN, fades=True)
 
 
 def _among(tokens: list[int], pairs: Tensor) -> Tensor:
@@ -97,7 +102,9 @@ def _among(tokens: list[int], pairs: Tensor) -> Tensor:
     return pairs & torch.isin(torch.arange(pairs.shape[-1]), torch.tensor(tokens))
 
 
-def _least(how: str, pairs: Tensor, tried: Callable[[int], Tried], form: Form) -> Movement:
+def _least(
+    how: str, pairs: Tensor, tried: Callable[[int], Tried], form: Form, fades: bool = False
+) -> Movement:
     """Try until all pairs moved, or no more of them will; judge the one that moved least."""
     if not pairs.any():
         return Movement(how, failed="there is no pair of tokens to look at")
@@ -112,9 +119,19 @@ def _least(how: str, pairs: Tensor, tried: Callable[[int], Tried], form: Form) -
                 break
     except LayerFailed as failure:
         return Movement(how, failed=str(failure))
+    if fades:
+        pairs = pairs & ~_faded(farthest, size)
     # One shape and one seed: what does not arrive leaves every bit, or nearly, as it was.
     floor = size * torch.finfo(torch.float32).eps * 1e-3
     return _judged(farthest, pairs, floor, form, how)
+
+
+def _faded(farthest: Tensor, size: float) -> Tensor:
+    """Tell of `[1, row, token]` where the row before, as seen from the token, hardly moved."""
+    place = torch.arange(farthest.shape[-1])
+    behind = place.unsqueeze(1) > place
+    before = torch.where(behind, farthest.roll(1, 1), farthest.roll(-1, 1))
+    return (before < SUDDEN * size) & ~torch.eye(len(place), dtype=torch.bool)
 
 
 def _tried(
@@ -151,50 +168,3 @@ def _pairs(subject: Subject, blocked: Tensor | None) -> Tensor:
         return pairs
     real = ~blocked.cpu()
     return pairs & real.unsqueeze(1) & real.unsqueeze(2)
-
-
-WIDEST = 512
-"""The widest window that is looked at."""
-
-
-@probe(
-    "window",
-    changes="tokens beyond the window, in every form of call",
-    fault="A query looks further than the window that is claimed.",
-    causes=(
-        "window w means w keys in one place and w keys besides its own in another",
-        "the window is not applied in this form of call",
-    ),
-    page="causal-mask",
-    unless=lambda claims: "" if claims.window else "no window is claimed",
-)
-def window(subject: Subject) -> Iterator[Movement]:
-    """Change tokens; rows that are a window or more away must stay."""
-    width = subject.claims.window
-    assert width is not None
-    if width > WIDEST:
-        raise CannotTell(f"a window of {width} takes too long; probe the layer with a small one")
-    shortest = max(subject.seq, width + 4)
-    for form in subject.forms:
-        yield _beyond(subject, width, shortest, form)
-        if subject.long > shortest:
-            yield _beyond(subject, width, subject.long, form)
-    for seq in LONGER:
-        if seq > shortest:
-            found = _beyond(subject, width, seq, PLAIN)
-            yield from [] if found.failed else [found]
-
-
-def _beyond(subject: Subject, width: int, seq: int, form: Form) -> Movement:
-    """Change some tokens of one length, each in a sample of its own."""
-    tokens = some([token for token in range(seq) if max(token, seq - 1 - token) >= width])
-    x, changed = one_changed(subject, f"window {seq}", seq, tokens, (1.0, 4.0))
-    beyond = (torch.arange(seq) - torch.tensor(tokens).unsqueeze(1)).abs() >= width
-    how = f"a token {width} or more places away"
-    two = (x, None), (changed, None)
-    found = subject.compare(how, *two, beyond, (form, form), same=True, seq=seq)
-    return found if found.failed else _with_token(found, tokens)
-
-
-def _with_token(movement: Movement, tokens: list[int]) -> Movement:
-    return replace(movement, where={**movement.where, "token": tokens[movement.where["batch"]]})

@@ -29,6 +29,11 @@ def finite(subject: Subject) -> Iterator[Movement]:
     for form, how, blocked in subject.ways():
         real = everywhere(x) if blocked is None else ~blocked.cpu()
         yield _finite(subject, x, blocked, form, how, real)
+    x, blocked = _long(subject)
+    real = everywhere(x) if blocked is None else ~blocked.cpu()
+    for form in subject.forms:
+        found = _finite(subject, x, blocked, form, f"length {subject.long}", real)
+        yield from [] if found.failed else [found]
 
 
 @probe(
@@ -68,10 +73,13 @@ def gradients(subject: Subject) -> Iterator[Movement]:
     for form, how, blocked in subject.ways():
         empty = blocked is not None and bool(_without_key(subject, blocked).any())
         if form.grad and not empty:  # rows without a key are for the next probe
-            yield _gradients(subject, x, blocked, form, how)
+            yield finite_gradients(subject, x, blocked, form, how)
             if blocked is not None:
                 zeros = x.masked_fill(blocked.unsqueeze(-1), 0)
-                yield _gradients(subject, zeros, blocked, form, f"{how}, of zeros")
+                yield finite_gradients(subject, zeros, blocked, form, f"{how}, of zeros")
+    for form in (form for form in subject.forms if form.grad):
+        found = finite_gradients(subject, *_long(subject), form, f"length {subject.long}")
+        yield from [] if found.failed else [found]
 
 
 @probe(
@@ -92,12 +100,13 @@ def empty_gradients(subject: Subject) -> Iterator[Movement]:
         raise CannotTell("gradients are not finite without an empty sample already")
     for how, blocked in _masks(subject).items():
         for form in (form for form in subject.forms if form.grad):
-            yield _gradients(subject, x, blocked, form, how)
+            yield finite_gradients(subject, x, blocked, form, how)
 
 
-def _gradients(
+def finite_gradients(
     subject: Subject, x: Tensor, blocked: Tensor | None, form: Form, how: str
 ) -> Movement:
+    """Take the gradients of all real outputs, for x `[batch, seq, width]`: each must be finite."""
     try:
         found = gradients_of(subject, x, blocked, form, lambda out: out.float().square().sum())
     except LayerFailed as failure:
@@ -108,6 +117,12 @@ def _gradients(
         return Movement(how, 0.0, 0.0, where=where)
     of = "the input" if wrong[0] == 0 else f"{sum(i > 0 for i in wrong)} parameters"
     return Movement(how, float("nan"), 0.0, where={**where, "gradient": of})
+
+
+def _long(subject: Subject) -> tuple[Tensor, Tensor | None]:
+    """Give a long input, with pads on the right if there is a mask."""
+    x = subject.draw(subject.generator("rows, long"), 2, subject.long)
+    return x, subject.pads(2, subject.long, least=1) if subject.claims.mask else None
 
 
 def _masks(subject: Subject) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ from selfattn.probes import (
     scores,
     shapes,
     untouched,
+    windows,
 )
 from selfattn.probes.calling import Layer
 from selfattn.probes.catalog import CATALOG, Probe
@@ -33,6 +34,7 @@ MODULES = (
     mates,
     causal,
     reach,
+    windows,
     packed,
     order,
     heads,

@@ -17,10 +17,10 @@ from selfattn.probes.hiding import Hiding, hidings
 from selfattn.probes.movement import Movement
 from selfattn.probes.packed import packed
 from selfattn.probes.padding import pad_content
-from selfattn.probes.reach import window
 from selfattn.probes.report import FAULT
 from selfattn.probes.subject import Subject
 from selfattn.probes.watch import scores_given, scores_seen
+from selfattn.probes.windows import window
 
 HIGHEST = 1e5
 """The largest score that inputs are turned up to; a fill of -1e4 leaks well before."""

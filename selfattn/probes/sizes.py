@@ -14,6 +14,9 @@ LONGER = (8, 20, 33)
 LONG = (70, 33)
 """Of these the first that the layer takes is the long sequence for every form of call."""
 
+WIDEST = 512
+"""The widest window that is looked at."""
+
 CROWD = 66
 """A batch larger than most, for the same."""
 

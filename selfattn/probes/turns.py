@@ -8,25 +8,19 @@ from selfattn.probes.forms import Form
 from selfattn.probes.subject import Subject
 
 
-def one_changed(
-    subject: Subject, name: str, seq: int, tokens: list[int], spreads: tuple[float, float]
-) -> tuple[Tensor, Tensor]:
-    """Draw a sequence, and change another token of it in each sample.
+def one_changed(x: Tensor, tokens: list[int], others: Tensor) -> tuple[Tensor, Tensor]:
+    """Change another token of a sequence in each sample.
 
     Args:
-        subject: the layer.
-        name: of the generator.
-        seq: the length.
+        x: the sequence, `[1, seq, width]`.
         tokens: those that are changed, one in each sample.
-        spreads: of the sequence, and of what a token is changed to.
+        others: what they are changed to, `[tokens, width]`.
 
     Returns:
         As it is, all samples alike, and changed: `[tokens, seq, width]`.
     """
-    generator = subject.generator(name)
-    x = subject.draw(generator, 1, seq, scale=spreads[0]).expand(len(tokens), -1, -1)
+    x = x.expand(len(tokens), -1, -1)
     changed = x.clone()
-    others = subject.draw(generator, len(tokens), scale=spreads[1])
     changed[torch.arange(len(tokens)), tokens] = others
     return x, changed
 
@@ -34,7 +28,7 @@ def one_changed(
 def all_changed_from(
     subject: Subject, name: str, seq: int, tokens: list[int]
 ) -> tuple[Tensor, Tensor]:
-    """Do the same, with each of the tokens changed and all that follow it."""
+    """Draw a sequence, and change one of the tokens and all that follow it in each sample."""
     generator = subject.generator(name)
     x, other = (subject.draw(generator, 1, seq).expand(len(tokens), -1, -1) for _ in range(2))
     later = torch.arange(seq) >= torch.tensor(tokens).unsqueeze(1)
