@@ -25,6 +25,10 @@ class FillTenThousand(FillZero):
     fill = -1e4
 
 
+class FillTwenty(FillZero):
+    fill = -20.0
+
+
 class FillTenThousandAdded(Attention):
     def hide(self, scores: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         return scores + hidden.to(scores) * -1e4, hidden.all(-1, keepdim=True)
@@ -57,6 +61,20 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault("fill of -1e4", FillTenThousand, {}, ("high-scores",), "padding-mask"),
     Fault("fill of -1e4 added", FillTenThousandAdded, {}, ("high-scores",), "padding-mask"),
+    Fault(
+        "fill of -1e4, causal",
+        lambda: FillTenThousand(causal=True),
+        _CAUSAL,
+        ("high-scores",),
+        "causal-mask",
+    ),
+    Fault(
+        "fill of -20, window",
+        lambda: FillTwenty(window=3),
+        {"window": 3, "mask": False},
+        ("high-scores",),
+        "causal-mask",
+    ),
     Fault(
         "fill of -1e4, block",
         lambda: Block(FillTenThousand()),

@@ -34,6 +34,15 @@ class MaskOnQueries(Attention):
         return blocked[:, None, :, None]
 
 
+class SideOfFirstSample(Attention):
+    """Counts the pads of each sample, and puts them where the first sample has its own."""
+
+    def pads(self, blocked: Tensor) -> Tensor:
+        place = torch.arange(blocked.shape[1], device=blocked.device)
+        place = place if blocked[0, 0] else place.flip(0)
+        return (place < blocked.sum(1, keepdim=True))[:, None, None, :]
+
+
 class MaskTiledByHead(nn.Module):
     """A 3-D mask for nn.MultiheadAttention, tiled where each sample's must be repeated."""
 
@@ -129,6 +138,7 @@ FAULTS: tuple[Fault, ...] = (
         ("left-pads",),
         "padding-mask",
     ),
+    Fault("pads on the first sample's side", SideOfFirstSample, {}, ("left-pads",), "padding-mask"),
     Fault(
         "mask tiled by head", MaskTiledByHead, {}, ("mates-masks", "pad-content"), "padding-mask"
     ),

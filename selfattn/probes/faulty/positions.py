@@ -14,6 +14,13 @@ class PlacesFromFirst(Learned):
         return torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
 
 
+class PlacesFromEnd(Learned):
+    """Positions count back from the last place, so that every further token moves all."""
+
+    def places(self, x: Tensor, blocked: Tensor | None) -> Tensor:
+        return super().places(x, blocked).flip(1)
+
+
 class PlacesAllAlike(Learned):
     def places(self, x: Tensor, blocked: Tensor | None) -> Tensor:
         return torch.zeros(x.shape[:2], dtype=torch.int64, device=x.device)
@@ -26,6 +33,13 @@ FAULTS: tuple[Fault, ...] = (
         {"positions": True},
         ("left-pads",),
         "padding-mask",
+    ),
+    Fault(
+        "positions from the end, causal",
+        lambda: PlacesFromEnd(causal=True),
+        {"positions": "absolute", "causal": True, "mask": False},
+        ("later-tokens",),
+        "causal-mask",
     ),
     Fault("positions all alike", PlacesAllAlike, {"positions": True}, ("positions",), "order"),
     Fault("positions not claimed", Rotary, {}, ("order",), "order"),

@@ -54,6 +54,13 @@ class TriangleInEvalOnly(Dropping):
         return torch.ones_like(hidden).triu(1) & (not self.training)
 
 
+class TriangleInShortTraining(Attention):
+    """The triangle of training is made for 16 places, and forgotten beyond."""
+
+    def triangle(self, hidden: Tensor) -> Tensor:
+        return super().triangle(hidden) & (not self.training or hidden.shape[-1] <= 16)
+
+
 class MeanOverBlocks(Attention):
     """Adds the mean of each block of four tokens before the attention."""
 
@@ -134,6 +141,13 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "triangle in eval only",
         lambda: TriangleInEvalOnly(causal=True),
+        _CAUSAL,
+        ("later-tokens",),
+        "causal-mask",
+    ),
+    Fault(
+        "triangle in training up to 16 only",
+        lambda: TriangleInShortTraining(causal=True),
         _CAUSAL,
         ("later-tokens",),
         "causal-mask",

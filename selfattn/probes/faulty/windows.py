@@ -46,6 +46,13 @@ FAULTS: tuple[Fault, ...] = (
         "causal-mask",
     ),
     Fault(
+        "window of 12 one too short",
+        lambda: WindowOneTooShort(causal=True, window=12),
+        {"causal": True, "window": 12},
+        ("allowed-tokens",),
+        "causal-mask",
+    ),
+    Fault(
         "window by form of call",
         lambda: WindowByForm(causal=True, window=3),
         _WINDOW,
