@@ -1,5 +1,6 @@
 """All probes of one attention function."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -8,28 +9,37 @@ from torch import Tensor
 from selfattn.probes.budget import Budget
 from selfattn.probes.calling import name_of
 from selfattn.probes.claims import Claims
-from selfattn.probes.failures import LayerFailed
-from selfattn.probes.functions import masks, outputs, weights
+from selfattn.probes.functions import gradients, groups, masks, modes, outputs, scores, weights
 from selfattn.probes.functions.adapters import adapt
 from selfattn.probes.functions.catalog import FunctionProbe
+from selfattn.probes.functions.claims import check
+from selfattn.probes.functions.first_call import ready, without_mask
 from selfattn.probes.functions.setting import Function, Setting
-from selfattn.probes.report import ClaimError, ProbeError, Report
+from selfattn.probes.report import FAULT, Finding, Report
 from selfattn.probes.state import State
 from selfattn.probes.subject import Subject
 
 PROBES: tuple[FunctionProbe, ...] = (
+    modes.repetition,
+    modes.inputs,
     weights.scale,
     weights.softmax_axis,
     masks.mask_sense,
     masks.corner,
-    weights.group_map,
+    groups.group_map,
     masks.empty_row,
-    masks.fill,
+    scores.fill,
     outputs.apart,
     outputs.formula,
-    outputs.repetition,
+    scores.high_scores,
+    outputs.shapes,
+    outputs.blocks,
+    modes.modes,
+    modes.layout,
+    gradients.gradients,
+    gradients.empty_gradients,
 )
-"""All probes of functions, in the order in which they run."""
+"""All probes of functions, in the order in which they run: those that name one thing come first."""
 
 
 def probe_attention(
@@ -61,37 +71,34 @@ def probe_attention(
         seed, dtype, device, budget: as for `probe`.
 
     Raises:
-        ClaimError: heads and key_heads do not fit, or dim is below 8.
+        ClaimError: a claim makes no sense, such as heads that cannot share key_heads evenly, a
+            scale of 0, a dim below 8, or an integer dtype.
         ProbeError: the function gives no output of the right shape.
     """
-    if dim < 8:
-        raise ClaimError(f"dim must be at least 8, so that one-hot values fit; got {dim}")
-    if (heads or 1) % (key_heads or heads or 1):
-        raise ClaimError(f"{heads} query heads cannot share {key_heads} key heads evenly")
+    check(fn, heads, key_heads, dim, scale, dtype)
     adapted, note = adapt(fn, causal, grouped=bool(key_heads and key_heads != heads))
     if not mask and adapted is fn:
-        adapted = lambda q, k, v, blocked: fn(q, k, v)  # noqa: E731
+        adapted = without_mask(fn)
     claims = Claims(width=dim, seed=seed, dtype=dtype, device=device, budget=budget, mask=False)
-    sizes = (heads or 0, key_heads or heads or 0, dim, dim**-0.5 if scale is None else scale)
+    factor = dim**-0.5 if scale is None else scale
+    sizes = (heads or 0, key_heads or heads or 0, dim, factor, scale is None)
     with Subject(_identity, claims) as subject:
         subject.state = State(fn)
         subject.budget = Budget(budget)  # how long the identity took says nothing of the function
-        setting = Setting(adapted, *sizes, causal, mask, subject)
-        _try(setting)
-        findings = [one.run(setting) for one in PROBES]
+        setting = ready(Setting(adapted, *sizes, causal, mask, subject))
+        findings = list(_findings(setting))
         said = {"heads": heads, "key_heads": key_heads, "dim": dim, "causal": causal}
-        return Report(name_of(fn), said, findings, [note] * bool(note), subject.budget.wall)
+        notes = [note] * bool(note) + subject.notes
+        return Report(name_of(fn), said, findings, notes, subject.budget.wall)
 
 
-def _try(setting: Setting) -> None:
-    q, k, v = setting.draw(5), setting.draw(5, True), setting.draw(5, True, seed=1)
-    try:
-        setting.out(q, k, v)
-    except LayerFailed as failure:
-        raise ProbeError(
-            f"the function {failure}; it was given q, k, v {list(q.shape)} and no mask. "
-            f"Say heads=None if it takes [batch, seq, dim].\n\n{failure.details}"
-        ) from failure
+def _findings(setting: Setting) -> Iterator[Finding]:
+    faults: set[str] = set()
+    for one in PROBES:
+        finding = one.run(setting, faults)
+        if finding.verdict == FAULT:
+            faults.add(finding.name)
+        yield finding
 
 
 def _identity(x: Tensor) -> Tensor:

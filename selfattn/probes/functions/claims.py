@@ -1,0 +1,61 @@
+"""What is claimed of an attention function."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from selfattn.probes.report import ClaimError
+
+
+def check(
+    fn: Callable[..., Any],
+    heads: int | None,
+    key_heads: int | None,
+    dim: int,
+    scale: float | None,
+    dtype: torch.dtype,
+) -> None:
+    """Look whether the claims make sense.
+
+    Raises:
+        ClaimError: one does not, or two contradict each other.
+    """
+    wrong = [
+        (not callable(fn), "fn", "a function (q, k, v, blocked)", fn),
+        (heads is not None and not _count(heads), "heads", "a whole number from 1, or None", heads),
+        (
+            key_heads is not None and not _count(key_heads),
+            "key_heads",
+            "a whole number from 1, or None",
+            key_heads,
+        ),
+        (
+            not _count(dim, 8),
+            "dim",
+            "a whole number from 8 on, so that one-hot values fit",
+            dim,
+        ),
+        (scale is not None and not _positive(scale), "scale", "a finite number above 0", scale),
+        (not _floating(dtype), "dtype", "a floating-point dtype, such as torch.float32", dtype),
+    ]
+    for is_wrong, name, expected, given in wrong:
+        if is_wrong:
+            raise ClaimError(f"{name} must be {expected}; got {given!r}")
+    if heads is None and key_heads is not None:
+        raise ClaimError(f"heads=None says that there are no heads, and key_heads is {key_heads}")
+    if (heads or 1) % (key_heads or heads or 1):
+        raise ClaimError(f"{heads} query heads cannot share {key_heads} key heads evenly")
+
+
+def _count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def _floating(dtype: Any) -> bool:
+    return isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize > 1
