@@ -13,29 +13,37 @@ def adapt(fn: Function, causal: bool, grouped: bool) -> tuple[Function, str]:
     """Give a function in the form `(q, k, v, blocked)`, and how it wants its mask."""
     from torch.nn.attention.flex_attention import flex_attention  # slow to import
 
-    if fn is F.scaled_dot_product_attention:
+    original = given(fn)
+    if original is F.scaled_dot_product_attention:
         note = "scaled_dot_product_attention wants attn_mask, True = may look (keep)"
-        return _scaled_dot_product(causal, grouped), note
-    if fn is flex_attention:
+        return _scaled_dot_product(fn, causal, grouped), note
+    if original is flex_attention:
         note = "flex_attention wants a block mask whose function is True = may look (keep)"
-        return _flex(causal, grouped), note
+        return _flex(fn, causal, grouped), note
     return fn, ""
 
 
-def _scaled_dot_product(causal: bool, grouped: bool) -> Function:
+def given(fn: Function) -> Function:
+    """Give the function that was given to torch.compile, or else the function itself."""
+    original: Function = getattr(fn, "_torchdynamo_orig_callable", fn)
+    return original
+
+
+def _scaled_dot_product(fn: Function, causal: bool, grouped: bool) -> Function:
     def call(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor | None) -> Tensor:
         keep = None if blocked is None else ~blocked
         if causal and keep is not None:  # it refuses a mask beside the flag
             keep = keep & torch.ones_like(keep).tril(keep.shape[-1] - keep.shape[-2])
-        return F.scaled_dot_product_attention(
+        result: Tensor = fn(
             q, k, v, attn_mask=keep, is_causal=causal and keep is None, enable_gqa=grouped
         )
+        return result
 
     return call
 
 
-def _flex(causal: bool, grouped: bool) -> Function:
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+def _flex(fn: Function, causal: bool, grouped: bool) -> Function:
+    from torch.nn.attention.flex_attention import create_block_mask
 
     def call(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor | None) -> Any:
         block = None
@@ -47,6 +55,6 @@ def _flex(causal: bool, grouped: bool) -> Function:
             block = create_block_mask(
                 lambda b, h, i, j: ~hidden[i, j], None, None, *size, device=str(q.device)
             )
-        return flex_attention(q, k, v, block_mask=block, enable_gqa=grouped)
+        return fn(q, k, v, block_mask=block, enable_gqa=grouped)
 
     return call

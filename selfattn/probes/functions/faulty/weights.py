@@ -1,48 +1,13 @@
-"""Faulty attention functions, each one line away from the formula, for `probe_attention`.
-
-They take `(q, k, v, blocked)`, with blocked a bool `[queries, keys]`, True = must not look.
-"""
+"""Functions that weigh or block keys wrongly, at any size and in any mode."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Function = Callable[..., Tensor]
-
-
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    blocked: Tensor | None,
-    scale: float | None = None,
-    axes: int = -1,
-    fill: float = -math.inf,
-    empty: float | None = 0.0,
-) -> Tensor:
-    """Attend by the formula; every default is right."""
-    scores = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if blocked is None:
-        return scores.softmax(axes) @ v
-    weights = scores.masked_fill(blocked, fill).softmax(axes)
-    if empty is not None:
-        weights = weights.masked_fill(blocked.all(-1, keepdim=True), empty)
-    return weights @ v
-
-
-@dataclass(frozen=True)
-class FunctionFault:
-    """A faulty function: what is wrong, the function, what it claims, and who must find it."""
-
-    what: str
-    function: Function
-    found_by: tuple[str, ...]
-    claims: dict[str, Any] = field(default_factory=dict)
+from selfattn.probes.functions.faulty.fault import Function, FunctionFault, attend
 
 
 def _with(**words: Any) -> Function:
@@ -75,7 +40,7 @@ def _dropping(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor | None) -> Tensor
     return F.scaled_dot_product_attention(q, k, v, attn_mask=keep, dropout_p=0.2)
 
 
-FUNCTION_FAULTS: tuple[FunctionFault, ...] = (
+WEIGHTS: tuple[FunctionFault, ...] = (
     FunctionFault("function: no scale", _with(scale=1.0), ("scale",)),
     FunctionFault("function: scale multiplied", _with(scale=math.sqrt(8)), ("scale",)),
     FunctionFault("function: root of all heads' width", _with(scale=32**-0.5), ("scale",)),
@@ -97,4 +62,4 @@ FUNCTION_FAULTS: tuple[FunctionFault, ...] = (
     ),
     FunctionFault("function: dropout always on", _dropping, ("repetition",)),
 )
-"""All faulty functions."""
+"""At any size, in any mode."""
