@@ -15,6 +15,8 @@ def check(
     key_heads: int | None,
     dim: int,
     scale: float | None,
+    causal: bool,
+    mask: bool,
     dtype: torch.dtype,
 ) -> None:
     """Look whether the claims make sense.
@@ -22,26 +24,19 @@ def check(
     Raises:
         ClaimError: one does not, or two contradict each other.
     """
-    wrong = [
-        (not callable(fn), "fn", "a function (q, k, v, blocked)", fn),
-        (heads is not None and not _count(heads), "heads", "a whole number from 1, or None", heads),
-        (
-            key_heads is not None and not _count(key_heads),
-            "key_heads",
-            "a whole number from 1, or None",
-            key_heads,
-        ),
-        (
-            not _count(dim, 8),
-            "dim",
-            "a whole number from 8 on, so that one-hot values fit",
-            dim,
-        ),
-        (scale is not None and not _positive(scale), "scale", "a finite number above 0", scale),
-        (not _floating(dtype), "dtype", "a floating-point dtype, such as torch.float32", dtype),
+    count = "a whole number from 1, or None"
+    claims = [
+        (callable(fn), "fn", "a function (q, k, v, blocked)", fn),
+        (heads is None or _count(heads), "heads", count, heads),
+        (key_heads is None or _count(key_heads), "key_heads", count, key_heads),
+        (_count(dim, 8), "dim", "a whole number from 8 on, so that one-hot values fit", dim),
+        (scale is None or _positive(scale), "scale", "a finite number above 0", scale),
+        (isinstance(causal, bool), "causal", "True or False", causal),
+        (isinstance(mask, bool), "mask", "True or False", mask),
+        (_floating(dtype), "dtype", "a floating-point dtype, such as torch.float32", dtype),
     ]
-    for is_wrong, name, expected, given in wrong:
-        if is_wrong:
+    for is_right, name, expected, given in claims:
+        if not is_right:
             raise ClaimError(f"{name} must be {expected}; got {given!r}")
     if heads is None and key_heads is not None:
         raise ClaimError(f"heads=None says that there are no heads, and key_heads is {key_heads}")

@@ -8,6 +8,7 @@ from torch import Tensor
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.functions.setting import Function, Setting
 from selfattn.probes.report import ProbeError
+from selfattn.probes.stopping import TimeUp
 
 
 def ready(s: Setting) -> Setting:
@@ -21,9 +22,11 @@ def ready(s: Setting) -> Setting:
     words = s.words(s.count, s.count)
     try:
         s.out(*words)
+    except TimeUp:
+        raise ProbeError("the time was over before the function could run once") from None
     except LayerFailed as failure:
-        other = replace(s, call=_never_none(s.call)) if s.mask else s
-        if s.mask and _works(other):
+        other = replace(s, call=_never_none(s.call))
+        if s.mask and failure.details != "timeout" and _works(other):
             s.subject.note("it takes no None for a mask: it is given one that blocks nothing")
             return other
         raise _no_output(s, failure) from failure

@@ -14,13 +14,13 @@ from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE
 
 
 @probe(
-    "gradients",
+    "backward",
     fault="The gradients are not those of softmax(scale q k^T) v, and the output is.",
     causes=("detach, or no_grad, on a part", "an operation whose derivative is not finite"),
     page="causal-mask",
     after=("repetition", "inputs", "formula", "high-scores", "modes"),
 )
-def gradients(s: Setting) -> Verdict:
+def backward(s: Setting) -> Verdict:
     """Compare the gradients of q, k and v with those of the formula in float64."""
     return _judged(masked(s, s.words(s.count, s.count), ONE))
 
@@ -30,7 +30,7 @@ def gradients(s: Setting) -> Verdict:
     fault="A row with nothing to attend makes gradients wrong for the others.",
     causes=("rows zeroed after the softmax: 0 times nan is nan on the way back",),
     page="causal-mask",
-    after=("repetition", "inputs", "formula", "modes", "gradients"),
+    after=("repetition", "inputs", "formula", "modes", "backward"),
 )
 def empty_gradients(s: Setting) -> Verdict:
     """Block a row throughout, with a loss on the others."""
@@ -69,7 +69,7 @@ def _upstream(case: Case) -> Tensor:
 def _gradients(case: Case) -> Words:
     s = case.setting
 
-    def backward() -> Words:
+    def found() -> Words:
         q, k, v = (t.clone().requires_grad_() for t in case.words)
         out = s.result((q, k, v), case.blocked, arrange=lambda t: t)
         if out.requires_grad:
@@ -77,8 +77,8 @@ def _gradients(case: Case) -> Words:
         q, k, v = (plain(torch.zeros_like(t) if t.grad is None else t.grad) for t in (q, k, v))
         return q, k, v
 
-    found: Words = s.subject.call(backward, GRADIENTS, case.words[0])
-    return found
+    gradients: Words = s.subject.call(found, GRADIENTS, case.words[0])
+    return gradients
 
 
 def _right(case: Case) -> Iterator[Expected]:

@@ -36,7 +36,7 @@ PROBES: tuple[FunctionProbe, ...] = (
     outputs.blocks,
     modes.modes,
     modes.layout,
-    gradients.gradients,
+    gradients.backward,
     gradients.empty_gradients,
 )
 """All probes of functions, in the order in which they run: those that name one thing come first."""
@@ -75,7 +75,7 @@ def probe_attention(
             scale of 0, a dim below 8, or an integer dtype.
         ProbeError: the function gives no output of the right shape.
     """
-    check(fn, heads, key_heads, dim, scale, dtype)
+    check(fn, heads, key_heads, dim, scale, causal, mask, dtype)
     adapted, note = adapt(fn, causal, grouped=bool(key_heads and key_heads != heads))
     if not mask and adapted is fn:
         adapted = without_mask(fn)

@@ -66,7 +66,7 @@ def _scored(s: Setting, rows: list[float], keys: list[float]) -> tuple[Tensor, T
         "scores that are clamped",
         "blocked keys that are taken out after the softmax, when they have all the weight",
     ),
-    page="causal-mask",
+    page="padding-mask",
     after=("repetition", "fill", "formula"),
 )
 def high_scores(s: Setting) -> Verdict:

@@ -53,7 +53,8 @@ def _added(q: Tensor, k: Tensor, v: Tensor, blocked: Tensor | None) -> Tensor:
         return attend(q, k, v, None)
     added = torch.zeros(blocked.shape, dtype=q.dtype).masked_fill(blocked, -math.inf)
     weights = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5 + added).softmax(-1)
-    return weights.masked_fill(blocked.all(-1, keepdim=True), 0) @ v
+    out: Tensor = weights.masked_fill(blocked.all(-1, keepdim=True), 0) @ v
+    return out
 
 
 MODES: tuple[FunctionFault, ...] = (
@@ -63,7 +64,7 @@ MODES: tuple[FunctionFault, ...] = (
     FunctionFault("function: memory taken as contiguous", _contiguous, ("layout",)),
     FunctionFault("function: writes into the mask", _writing, ("inputs",), {"causal": True}),
     FunctionFault("function: earlier mask kept", _Keeping(), ("repetition",)),
-    FunctionFault("function: keys detached", _detached, ("gradients",)),
+    FunctionFault("function: keys detached", _detached, ("backward",)),
     FunctionFault("function: infinity added, then zeroed", _added, ("empty-gradients",)),
 )
 """Wrong in some modes, the second time, or on the way back."""
