@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from selfattn.probes.calling import inside
 from selfattn.probes.functions.setting import Function
 
 
@@ -13,7 +14,7 @@ def adapt(fn: Function, causal: bool, grouped: bool) -> tuple[Function, str]:
     """Give a function in the form `(q, k, v, blocked)`, and how it wants its mask."""
     from torch.nn.attention.flex_attention import flex_attention  # slow to import
 
-    original = given(fn)
+    original = inside(fn)
     if original is F.scaled_dot_product_attention:
         note = "scaled_dot_product_attention wants attn_mask, True = may look (keep)"
         return _scaled_dot_product(fn, causal, grouped), note
@@ -21,12 +22,6 @@ def adapt(fn: Function, causal: bool, grouped: bool) -> tuple[Function, str]:
         note = "flex_attention wants a block mask whose function is True = may look (keep)"
         return _flex(fn, causal, grouped), note
     return fn, ""
-
-
-def given(fn: Function) -> Function:
-    """Give the function that was given to torch.compile, or else the function itself."""
-    original: Function = getattr(fn, "_torchdynamo_orig_callable", fn)
-    return original
 
 
 def _scaled_dot_product(fn: Function, causal: bool, grouped: bool) -> Function:

@@ -17,7 +17,7 @@ from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE
     "backward",
     fault="The gradients are not those of softmax(scale q k^T) v, and the output is.",
     causes=("detach, or no_grad, on a part", "an operation whose derivative is not finite"),
-    page="causal-mask",
+    page="projections",
     after=("repetition", "inputs", "formula", "high-scores", "modes"),
 )
 def backward(s: Setting) -> Verdict:

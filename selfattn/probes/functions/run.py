@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.budget import Budget
-from selfattn.probes.calling import name_of
+from selfattn.probes.calling import inside, name_of
 from selfattn.probes.claims import Claims
 from selfattn.probes.functions import gradients, groups, masks, modes, outputs, scores, weights
-from selfattn.probes.functions.adapters import adapt, given
+from selfattn.probes.functions.adapters import adapt
 from selfattn.probes.functions.catalog import FunctionProbe
 from selfattn.probes.functions.claims import check
 from selfattn.probes.functions.first_call import ready, without_mask
@@ -85,7 +85,7 @@ def probe_attention(
     with Subject(_identity, claims) as subject:
         subject.state = State(fn)
         # How long the identity took says nothing of the function.
-        subject.budget = Budget(budget, compiles=given(fn) is not fn)
+        subject.budget = Budget(budget, compiles=inside(fn) is not fn)
         setting = ready(Setting(adapted, *sizes, causal, mask, subject))
         findings = list(_findings(setting))
         said = {"heads": heads, "key_heads": key_heads, "dim": dim, "causal": causal}
