@@ -10,11 +10,8 @@ from selfattn.probes.catalog import probe
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
-from selfattn.probes.sizes import LONGER
+from selfattn.probes.sizes import LONGER, WIDEST
 from selfattn.probes.subject import Subject
-
-WIDEST = 512
-"""The longest prefill; a window that is wider stays unfilled."""
 
 CHUNK = 33
 """A long chunk, for faults that short ones do not show."""

@@ -12,8 +12,8 @@ from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
 from selfattn.probes.noise import largest
-from selfattn.probes.reach import MORE, TRIES, WIDEST
-from selfattn.probes.sizes import some
+from selfattn.probes.reach import MORE, TRIES
+from selfattn.probes.sizes import WIDEST, some
 from selfattn.probes.subject import Subject
 
 

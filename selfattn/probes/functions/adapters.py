@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from selfattn.probes.calling import inside
 from selfattn.probes.functions.setting import Function
+from selfattn.probes.signatures import inside
 
 
 def adapt(fn: Function, causal: bool, grouped: bool) -> tuple[Function, str]:

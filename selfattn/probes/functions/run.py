@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.budget import Budget
-from selfattn.probes.calling import inside, name_of
+from selfattn.probes.calling import name_of
 from selfattn.probes.claims import Claims
 from selfattn.probes.functions import gradients, groups, masks, modes, outputs, scores, weights
 from selfattn.probes.functions.adapters import adapt
@@ -16,6 +16,7 @@ from selfattn.probes.functions.claims import check
 from selfattn.probes.functions.first_call import ready, without_mask
 from selfattn.probes.functions.setting import Function, Setting
 from selfattn.probes.report import FAULT, Finding, Report
+from selfattn.probes.signatures import inside
 from selfattn.probes.state import State
 from selfattn.probes.subject import Subject
 
