@@ -382,6 +382,12 @@ class PadsDifferByMode(Attention):
         return out.masked_fill(blocked[..., None], 0)
 
 
+class LearnedDividedByLargest(Learned):
+    def softmax(self, scores, empty):
+        weights = super().softmax(scores, empty)
+        return weights / weights.amax(-1, keepdim=True).clamp_min(1e-9)
+
+
 UNSEEN_LAYERS = {
     "softmax over the queries, without a mask": (SoftmaxOverQueries, {"mask": False}),
     "a scale under the root of all heads' width": (RootOfAllHeads, {"factory": RootOfAllHeads}),
@@ -392,6 +398,10 @@ UNSEEN_LAYERS = {
     "a softmax over heads and keys, inside a block": (
         lambda: Block(SoftmaxOverHeadsAndKeys()),
         {"mask": False},
+    ),
+    "weights that do not sum to 1, with positions added to the tokens": (
+        LearnedDividedByLargest,
+        {"positions": True},
     ),
 }
 

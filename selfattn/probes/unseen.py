@@ -54,5 +54,11 @@ UNSEEN: tuple[Unseen, ...] = (
         "with one token the block is a function of that token, and so is a gate; with more, the "
         "share of a head is too",
     ),
+    Unseen(
+        "weights that do not sum to 1, with positions added to the tokens",
+        "copies of a token rightly differ by their positions, and a row with one key alone gives "
+        "it weight 1 either way",
+        "softmax-axis",
+    ),
 )
 """All that is known."""
