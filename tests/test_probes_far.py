@@ -303,10 +303,13 @@ class SideOfOne(Rotary):
         return super().pads(place < blocked.sum(1, keepdim=True))
 
 
-@pytest.mark.parametrize(("layer", "causal"), [(LeadingOnly, False), (SideOfOne, True)])
-def test_pads_on_several_sides(layer, causal: bool) -> None:
+@pytest.mark.parametrize(
+    ("layer", "causal", "found_by"),
+    [(LeadingOnly, False, ["left-pads"]), (SideOfOne, True, ["left-pads", "mates-masks"])],
+)
+def test_pads_on_several_sides(layer, causal: bool, found_by: list[str]) -> None:
     claims = {"causal": causal, "positions": True}
-    assert faults(layer(causal=causal), **claims) == ["left-pads"]
+    assert faults(layer(causal=causal), **claims) == found_by
     assert faults(Rotary(causal=causal), **claims) == []
 
 

@@ -63,9 +63,11 @@ def mates_masks(subject: Subject) -> Iterator[Movement]:
         return
     for form in subject.forms:
         x = subject.draw(generator, subject.batch, subject.seq)
-        for batch in sorted({subject.batch, 2, 3}):
-            yield from _masks(subject, x[:batch], form)
-        yield from _empty(subject, x, form)
+        batches = sorted({subject.batch, 2, 3})
+        found = [m for batch in batches for m in _masks(subject, x[:batch], form)]
+        yield from found
+        if not any(movement.fault for movement in found):  # that says more than nan would
+            yield from _empty(subject, x, form)
 
 
 def _masks(subject: Subject, x: Tensor, form: Form) -> Iterator[Movement]:
