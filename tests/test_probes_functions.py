@@ -385,4 +385,4 @@ def test_the_command_ends_a_layer_that_answers_no_signal(
 def test_the_command_lists_the_probes(capsys) -> None:
     status, out, _ = child(capsys, "--list")
     assert status == 0
-    assert out.count("\n") == 29
+    assert out.count("\n") == 30
