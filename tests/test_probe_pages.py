@@ -76,7 +76,9 @@ def test_every_fault_names_a_page_that_warns() -> None:
 
 def test_every_fault_is_in_one_table_of_the_gallery() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in SCRIPTS)
-    counts = re.findall(r"^(triangles|empty|caches|masks|weights|order|calls|learning): (\d+)$", code, re.M)
+    counts = re.findall(
+        r"^(triangles|empty|caches|masks|weights|order|calls|learning): (\d+)$", code, re.M
+    )
     assert sum(int(count) for _, count in counts) == len(FAULTS)
 
 
