@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from selfattn.probes import probe
-from selfattn.probes.backward import _Walk
+from selfattn.probes.backward import Walk
 from selfattn.probes.report import CANNOT_TELL, FAULT, NOT_APPLICABLE, OK, Finding
 from selfattn.probes.sound import Attention
 
@@ -31,7 +31,7 @@ class PartOfTheSlope(nn.Module):
 def test_a_walk_gives_the_slopes_of_a_known_function():
     # Of the sum of 3 x^2 the gradient is 6 x; a sum over both sides is exact for a parabola.
     x = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    walk = _Walk("x", [x], [6 * x], lambda at: (3 * at[0] ** 2).sum())
+    walk = Walk("x", [x], [6 * x], lambda at: (3 * at[0] ** 2).sum())
     ways = [[torch.tensor([1.0, 0.0, 0.0])], [torch.tensor([0.5, 1.0, -2.0])]]
     told, seen = walk.slopes(ways, 1e-3)
     assert told.tolist() == pytest.approx([6.0, 3.0 - 12.0 - 6.0])

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from selfattn.probes.casts import cast
 from selfattn.probes.catalog import CannotTell, probe
 from selfattn.probes.claims import Claims
+from selfattn.probes.copies import copy_in
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.gradients import gradients_of, real_of
@@ -37,7 +37,7 @@ FAR = 5e-3
 
 
 @dataclass(frozen=True)
-class _Walk:
+class Walk:
     """Tensors that may take a step, all at once.
 
     Attributes:
@@ -93,7 +93,7 @@ def backward(subject: Subject) -> Iterator[Movement]:
     try:
         if subject.budget.compiles:
             raise LayerFailed("a copy would be compiled once more")
-        with cast(subject, torch.float64) as fine:
+        with copy_in(subject, torch.float64) as fine:
             yield from _forms(fine)
         return
     except LayerFailed as failure:
@@ -112,7 +112,7 @@ def _forms(subject: Subject) -> Iterator[Movement]:
     ways = [way for way in subject.ways(dropping=False) if way[0].grad]
     for i, (form, how, blocked) in enumerate(ways):
         try:
-            # What reaches the input passes the parameters' outputs: once is enough for these.
+            # The way back to the input leads past all parameters, so these are stepped but once.
             for walk in islice(_walks(subject, x, blocked, form, generator), 1 if i else 2):
                 where = {"form": form.name, "changed": f"{walk.what}, {how}"}
                 yield _judged(walk, generator, where)
@@ -122,7 +122,7 @@ def _forms(subject: Subject) -> Iterator[Movement]:
 
 def _walks(
     subject: Subject, x: Tensor, blocked: Tensor | None, form: Form, generator: torch.Generator
-) -> Iterator[_Walk]:
+) -> Iterator[Walk]:
     """Give the input, and the parameters that gradients reach, with one random loss."""
     real = real_of(subject.run(x, blocked, form), blocked)
     weigh = torch.randn(real.shape, generator=generator, dtype=torch.float64)
@@ -134,7 +134,7 @@ def _walks(
         return loss(real_of(subject.run(given[0], blocked, form), blocked))
 
     of_x, *others = gradients_of(subject, x, blocked, form, loss)
-    yield _Walk("the input", [x], [torch.zeros_like(x) if of_x is None else of_x], of_input)
+    yield Walk("the input", [x], [torch.zeros_like(x) if of_x is None else of_x], of_input)
     pairs = zip(subject.state.parameters, others, strict=True)
     reached = [(parameter, g) for parameter, g in pairs if g is not None]
     if reached:
@@ -145,10 +145,10 @@ def _walks(
                 return of_input([x])
 
         start = [parameter.detach().clone() for parameter in parameters]
-        yield _Walk("the parameters", start, gradients, of_parameters)
+        yield Walk("the parameters", start, gradients, of_parameters)
 
 
-def _judged(walk: _Walk, generator: torch.Generator, where: dict[str, Any]) -> Movement:
+def _judged(walk: Walk, generator: torch.Generator, where: dict[str, Any]) -> Movement:
     """Compare gradients with slopes in some directions, over the first steps that tell."""
     ways = [walk.way(generator) for _ in range(DIRECTIONS)]
     _, far = walk.slopes(ways, FAR)

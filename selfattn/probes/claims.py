@@ -103,15 +103,15 @@ def claims_of(**given: Any) -> Claims:
 
 def _check_values(claims: Claims) -> None:
     wrong = [
-        (not _count(claims.width), "width", "a whole number of at least 1"),
+        (not is_count(claims.width), "width", "a whole number of at least 1"),
         (claims.causal not in (True, False), "causal", "True or False"),
         (claims.positions not in (True, False, "absolute"), "positions", 'False, True, "absolute"'),
-        (not (claims.heads is None or _count(claims.heads)), "heads", "a whole number from 1"),
+        (not (claims.heads is None or is_count(claims.heads)), "heads", "a whole number from 1"),
         (not isinstance(claims.seed, int), "seed", "a whole number"),
         (claims.mask not in (True, False, "right"), "mask", 'True, "right" or False'),
-        (not (claims.window is None or _count(claims.window)), "window", "a whole number from 1"),
+        (not (claims.window is None or is_count(claims.window)), "window", "a whole number from 1"),
         (claims.full not in (True, False), "full", "True or False"),
-        (not (claims.seq is None or _count(claims.seq)), "seq", "a whole number from 1"),
+        (not (claims.seq is None or is_count(claims.seq)), "seq", "a whole number from 1"),
         (not _flag_or_callable(claims.packed), "packed", "True, False or a function (x, ids)"),
         (not _flag_or_callable(claims.cache), "cache", "True, False or a function (x, cache)"),
         (not _functions(claims.forms), "forms", "a dict from names to functions (x, blocked)"),
@@ -119,7 +119,7 @@ def _check_values(claims: Claims) -> None:
         (claims.estimated not in (True, False), "estimated", "True or False"),
         (claims.bare not in (True, False, None), "bare", "True, False or None"),
         (not (claims.factory is None or callable(claims.factory)), "factory", "a function (width)"),
-        (not _positive(claims.budget), "budget", "a number of seconds above 0"),
+        (not is_positive(claims.budget), "budget", "a number of seconds above 0"),
     ]
     for is_wrong, name, expected in wrong:
         if is_wrong:
@@ -136,11 +136,13 @@ def _check_together(claims: Claims) -> None:
         )
 
 
-def _count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def is_count(value: Any, least: int = 1) -> bool:
+    """Tell whether a claim is a whole number from `least` on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-def _positive(value: Any) -> bool:
+def is_positive(value: Any) -> bool:
+    """Tell whether a claim is a finite number above 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 

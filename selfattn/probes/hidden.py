@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 
-from selfattn.probes.casts import cast
+from selfattn.probes.copies import copy_in
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.movement import Movement
 from selfattn.probes.noise import LOW
@@ -40,7 +40,7 @@ def _moves(subject: Subject, measure: Measure) -> bool:
 
 def _moves_in_float32(subject: Subject, measure: Measure) -> bool:
     try:
-        with cast(subject, torch.float32) as wide:
+        with copy_in(subject, torch.float32) as wide:
             return _moves(wide, measure) or bool(hidden_by(wide, measure))
     except LayerFailed:
         return False

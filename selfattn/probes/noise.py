@@ -36,18 +36,17 @@ def measured(
     By nudging every entry of the input by at most one rounding step, and by how far the output
     is from straight under a small step, whichever moved it more.
     """
-    base, step = runner.run(x, blocked), torch.finfo(runner.dtype).eps
+    base = runner.run(x, blocked)
     size = largest(base)
     wide = x.to("cpu", torch.float64)
     moved = [0.0]
     for _ in range(3):
-        sign = torch.randint(-1, 2, wide.shape, generator=generator)
-        nudged = runner.run(runner.cast(wide * (1 + step * sign)), blocked)
+        nudged = runner.run(_nudged(runner, x, generator), blocked)
         small = 1e-4 * torch.randn(wide.shape, generator=generator, dtype=torch.float64)
         ends = [runner.run(runner.cast(wide + way * small), blocked) for way in (1, -1)]
         bent = ends[0] + ends[1] - 2 * base
         moved += [float(d.abs().nan_to_num(0).max()) for d in (nudged - base, bent / 2)]
-    return max(step, max(moved) / size if size else 0.0)
+    return max(torch.finfo(runner.dtype).eps, max(moved) / size if size else 0.0)
 
 
 def nearby(
@@ -58,12 +57,13 @@ def nearby(
     In low precision some rows are far noisier than others, as where a norm follows a weight that
     is near 0, so what was measured on one input does not hold for another.
     """
-    base, step = runner.run(x, blocked, form), torch.finfo(runner.dtype).eps
+    base = runner.run(x, blocked, form)
     real = everywhere(base) if blocked is None else ~blocked.cpu()
-    wide = x.to("cpu", torch.float64)
-    moved = []
-    for _ in range(3):
-        sign = torch.randint(-1, 2, wide.shape, generator=generator)
-        nudged = runner.run(runner.cast(wide * (1 + step * sign)), blocked, form)
-        moved.append(largest((nudged - base)[real]))
-    return max(moved)
+    nudged = (runner.run(_nudged(runner, x, generator), blocked, form) for _ in range(3))
+    return max(largest((out - base)[real]) for out in nudged)
+
+
+def _nudged(runner: Runner, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Give x `[batch, seq, width]` with each entry a rounding step up, down, or as it is."""
+    sign = torch.randint(-1, 2, x.shape, generator=generator)
+    return runner.cast(x.to("cpu", torch.float64) * (1 + torch.finfo(runner.dtype).eps * sign))

@@ -11,10 +11,10 @@ from selfattn.probes.claims import Claims
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.movement import Movement
-from selfattn.probes.noise import largest
-from selfattn.probes.reach import MORE, TRIES
+from selfattn.probes.reach import TRIES, Tried, among, each_moved, least
 from selfattn.probes.sizes import WIDEST, some
 from selfattn.probes.subject import Subject
+from selfattn.probes.turns import one_changed
 
 
 def _unless_packed(claims: Claims) -> str:
@@ -95,47 +95,42 @@ def within_documents(subject: Subject) -> Iterator[Movement]:
     window = min(subject.claims.window or 0, WIDEST)
     long = max(subject.seq, window + 4)
     ids = torch.tensor([0] * 4 + [1] * long + [2] * 3)
-    tokens = torch.tensor(sorted({*some(range(len(ids)), 8), 4, 5, 3 + long}))
-    together = ids == ids[tokens].unsqueeze(1)
-    allowed = subject.allowed_pairs(len(ids)).t()[tokens] & together
+    tokens = sorted({*some(range(len(ids)), 8), 4, 5, 3 + long})
+    together = ids == ids.unsqueeze(1)
+    allowed = subject.allowed_pairs(len(ids)) & together
+    hidden = (together & ~allowed).T[tokens]
+    pairs = among(tokens, allowed.unsqueeze(0))
     for form in _forms(subject, ids.expand(len(tokens), -1).to(subject.device)):
-        try:
-            if (hidden := together & ~allowed).any():
-                how = "a token out of sight in its document"
-                two = _changed(subject, form, tokens, len(ids), 0)
-                yield subject.still(how, *two, hidden, form, same=True)
-            if subject.claims.full and not (form.train and subject.dropping):
-                yield _least(subject, form, tokens, allowed)
-        except LayerFailed as failure:
-            yield Movement("a token of a document", failed=str(failure))
+
+        def tried(number: int, form: Form = form) -> Tried:
+            return each_moved(*_changed(subject, form, tokens, len(ids), number), tokens)
+
+        if hidden.any():
+            yield _unmoved(subject, form, tokens, hidden)
+        if subject.claims.full and not (form.train and subject.dropping):
+            yield least("a token of its document that may be looked at", pairs, tried, form)
 
 
-def _least(subject: Subject, form: Form, tokens: Tensor, allowed: Tensor) -> Movement:
-    """Change tokens at several sizes; `[changed, row]` is where rows must move."""
-    least, size = torch.zeros(allowed.shape, dtype=torch.float64), 0.0
-    for number in range(MORE * len(TRIES)):
-        base, other = _changed(subject, form, tokens, allowed.shape[1], number)
-        least, size = torch.maximum(least, (other - base).abs().amax(-1)), max(size, largest(base))
-        floor = size * torch.finfo(torch.float32).eps * 1e-3
-        if (least[allowed] > floor).all():
-            break
-    at = int(least.masked_fill(~allowed, torch.inf).argmin())
-    change, row = divmod(at, allowed.shape[1])
-    how = "a token of its document that may be looked at"
-    where = {"form": form.name, "changed": how, "row": row, "token": int(tokens[change])}
-    return Movement(how, float(least[change, row]), floor, must=True, where=where)
+def _unmoved(subject: Subject, form: Form, tokens: list[int], hidden: Tensor) -> Movement:
+    """Change tokens; rows must stay where they are hidden, `[changed, row]`."""
+    how = "a token out of sight in its document"
+    try:
+        two = _changed(subject, form, tokens, hidden.shape[1], 0)
+    except LayerFailed as failure:
+        return Movement(how, failed=str(failure))
+    return subject.still(how, *two, hidden, form, same=True)
 
 
 def _changed(
-    subject: Subject, form: Form, tokens: Tensor, seq: int, number: int
+    subject: Subject, form: Form, tokens: list[int], seq: int, number: int
 ) -> tuple[Tensor, Tensor]:
     """Give the outputs of one sequence, and those with a token changed, one in each sample."""
     spread, change = TRIES[number % len(TRIES)]
     generator = subject.generator(f"within-documents {number}")
-    x = subject.draw(generator, 1, seq, scale=spread).expand(len(tokens), -1, -1)
-    changed = x.clone()
-    changed[torch.arange(len(tokens)), tokens] = subject.draw(generator, len(tokens), scale=change)
-    return subject.run(x, None, form), subject.run(changed, None, form)
+    x = subject.draw(generator, 1, seq, scale=spread)
+    others = subject.draw(generator, len(tokens), scale=change)
+    as_it_is, changed = one_changed(x, tokens, others)
+    return subject.run(as_it_is, None, form), subject.run(changed, None, form)
 
 
 def with_ids(subject: Subject, ids: Tensor) -> Form:

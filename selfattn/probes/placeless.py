@@ -12,36 +12,28 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.subject import Subject
+from selfattn.probes.watch import Instead
 
 
-class _OnePlace(TorchFunctionMode):
-    """Numbers that are counted up are all one number, and a triangle hides nothing."""
+def _at(place: int) -> Instead:
+    """Let numbers that are counted up all be one number, and a triangle hide nothing."""
 
-    def __init__(self, place: int) -> None:
-        super().__init__()
-        self.place = place
-
-    def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        name, words = getattr(func, "__name__", ""), dict(kwargs or {})
+    def call(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name, words = getattr(func, "__name__", ""), dict(kwargs)
         if words.get("is_causal"):
             words["is_causal"] = False
         out = func(*args, **words)
         if name == "arange":
-            return torch.full_like(out, self.place)
+            return torch.full_like(out, place)
         if name == "triu":
             return torch.zeros_like(out)
         return args[0] if name == "tril" else out
+
+    return Instead(call)
 
 
 @contextmanager
@@ -54,7 +46,7 @@ def at_one_place(subject: Subject, place: int = 0) -> Iterator[Form]:
     call = subject.adapted.call
 
     def placeless(x: Tensor, blocked: Tensor | None) -> Any:
-        with _OnePlace(place):
+        with _at(place):
             return call(x, blocked)
 
     tables = [t for t in subject.state.tensors if not t.requires_grad and t.dim() > 1]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from selfattn.probes.calling import Layer
-from selfattn.probes.casts import cast
 from selfattn.probes.catalog import CannotTell, NotApplicable, probe
+from selfattn.probes.copies import copy_in
 from selfattn.probes.failures import LayerFailed
 from selfattn.probes.forms import Form
 from selfattn.probes.hiding import Hiding, hidings
@@ -37,7 +37,7 @@ def precision(subject: Subject) -> Iterator[Movement]:
         raise NotApplicable(f"all probes ran in {str(subject.dtype).removeprefix('torch.')}")
     yield from _low(subject, subject, "under autocast to bfloat16", _autocast(subject))
     try:
-        with cast(subject, torch.bfloat16) as low:
+        with copy_in(subject, torch.bfloat16) as low:
             yield from _low(subject, low, "a copy in bfloat16", lambda layer: layer)
     except LayerFailed as failure:
         yield Movement("a copy", failed=str(failure))

@@ -61,12 +61,12 @@ def allowed_tokens(subject: Subject) -> Iterator[Movement]:
 def _near(subject: Subject, blocked: Tensor | None, form: Form, name: str) -> Movement:
     """Change the tokens of the subject's own length."""
     tokens = some(range(subject.seq))
-    pairs = _among(tokens, _pairs(subject, blocked))
+    pairs = among(tokens, _pairs(subject, blocked))
 
     def tried(number: int) -> Tried:
         return _tried(subject, blocked, form, tokens, number)
 
-    return _least(f"a token that may be looked at, {name}", pairs, tried, form)
+    return least(f"a token that may be looked at, {name}", pairs, tried, form)
 
 
 def _lengths(subject: Subject) -> list[int]:
@@ -83,29 +83,47 @@ def _far(subject: Subject, seq: int) -> Movement:
     there are. A row that it hardly reaches on the way may lose it by rounding.
     """
     tokens = sorted({*some(range(seq)), seq - 2})
-    pairs = _among(tokens, subject.allowed_pairs(seq).unsqueeze(0))
+    pairs = among(tokens, subject.allowed_pairs(seq).unsqueeze(0))
 
     def tried(number: int) -> Tried:
         generator = subject.generator(f"allowed-tokens {seq} {number}")
         x = subject.draw(generator, 1, 1).expand(-1, seq, -1)
         others = subject.draw(generator, len(tokens), scale=LOUD[number % len(LOUD)])
         base, other = (subject.run(given) for given in one_changed(x, tokens, others))
-        moved = base.new_zeros(1, seq, seq)
-        moved[0, :, tokens] = (other - base).abs().amax(-1).T
-        return moved, float(base.nan_to_num(0).abs().max())
+        return each_moved(base, other, tokens)
 
-    return _least(f"a token that may be looked at, {seq} in all", pairs, tried, PLAIN, fades=True)
+    return least(f"a token that may be looked at, {seq} in all", pairs, tried, PLAIN, fades=True)
 
 
-def _among(tokens: list[int], pairs: Tensor) -> Tensor:
+def each_moved(base: Tensor, other: Tensor, tokens: list[int]) -> Tried:
+    """Give how far rows moved, `[1, row, token]`, and how large outputs are.
+
+    Args:
+        base, other: outputs `[tokens, seq, width_out]` of `one_changed`.
+        tokens: those that were changed, one in each sample.
+    """
+    moved = base.new_zeros(1, base.shape[1], base.shape[1])
+    moved[0, :, tokens] = (other - base).abs().amax(-1).T
+    return moved, float(base.nan_to_num(0).abs().max())
+
+
+def among(tokens: list[int], pairs: Tensor) -> Tensor:
     """Leave the pairs `[batch, row, token]` of these tokens."""
     return pairs & torch.isin(torch.arange(pairs.shape[-1]), torch.tensor(tokens))
 
 
-def _least(
+def least(
     how: str, pairs: Tensor, tried: Callable[[int], Tried], form: Form, fades: bool = False
 ) -> Movement:
-    """Try until all pairs moved, or no more of them will; judge the one that moved least."""
+    """Try until all pairs moved, or no more of them will; judge the one that moved least.
+
+    Args:
+        how: what is changed, in words.
+        pairs: boolean `[batch, row, token]`, True where changing the token must move the row.
+        tried: from the number of a try to how far rows moved in it; see `TRIES`.
+        form: how the layer is called.
+        fades: whether a row that a token hardly reached on the way may lose it by rounding.
+    """
     if not pairs.any():
         return Movement(how, failed="there is no pair of tokens to look at")
     farthest, size, still, before = torch.zeros(pairs.shape, dtype=torch.float64), 0.0, 1.0, 1.0

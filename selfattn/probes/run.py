@@ -21,6 +21,7 @@ from selfattn.probes import (
     scores,
     shapes,
     untouched,
+    widths,
     windows,
 )
 from selfattn.probes.calling import Layer
@@ -46,6 +47,7 @@ MODULES = (
     backward,
     shapes,
     scores,
+    widths,
     caches,
     precision,
 )

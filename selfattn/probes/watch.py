@@ -38,14 +38,17 @@ LINEAR = frozenset(_LINEAR.split())
 
 OF_TWO = frozenset(("mul", "__mul__", "__rmul__", "__imul__", "mul_"))
 
-
 ROUNDING = ("round", "floor", "ceil", "trunc", "sign", "fake_quantize_per_tensor_affine")
 
+ATTENTION = ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "exp")
 
-class _Watch(TorchFunctionMode):
-    def __init__(self, tell: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
+
+class Instead(TorchFunctionMode):
+    """Within, `call` is called in the place of PyTorch's functions, with the function first."""
+
+    def __init__(self, call: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
         super().__init__()
-        self.tell = tell
+        self._call = call
 
     def __torch_function__(
         self,
@@ -54,11 +57,7 @@ class _Watch(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        self.tell(func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
-
-
-ATTENTION = ("softmax", "scaled_dot_product_attention", "multi_head_attention_forward", "exp")
+        return self._call(func, args, kwargs or {})
 
 
 def is_bare(subject: Subject) -> bool:
@@ -132,8 +131,12 @@ def _watching(
     """Give a form of call that tells of every function called."""
     call = subject.adapted.call
 
+    def told(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tell(func, args, kwargs)
+        return func(*args, **kwargs)
+
     def watched(x: Tensor, blocked: Tensor | None) -> Any:
-        with _Watch(tell):
+        with Instead(told):
             return call(x, blocked)
 
     yield Form("watched", layer=watched, grad=True)

@@ -1,5 +1,6 @@
 """Calls whose right answer is known: of which sizes, with which mask; and the first that is off."""
 
+import functools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ class Case:
     def out(self, way: Way = ORDINARY) -> Tensor:
         return self.setting.out(*self.words, self.blocked, way)
 
-    @property
+    @functools.cached_property
     def expected(self) -> Expected:
         return expected(self.setting, self.words, self.blocked)
 

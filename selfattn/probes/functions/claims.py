@@ -1,11 +1,11 @@
 """What is claimed of an attention function."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from selfattn.probes.claims import is_count, is_positive
 from selfattn.probes.report import ClaimError
 
 
@@ -27,10 +27,10 @@ def check(
     count = "a whole number from 1, or None"
     claims = [
         (callable(fn), "fn", "a function (q, k, v, blocked)", fn),
-        (heads is None or _count(heads), "heads", count, heads),
-        (key_heads is None or _count(key_heads), "key_heads", count, key_heads),
-        (_count(dim, 8), "dim", "a whole number from 8 on, so that one-hot values fit", dim),
-        (scale is None or _positive(scale), "scale", "a finite number above 0", scale),
+        (heads is None or is_count(heads), "heads", count, heads),
+        (key_heads is None or is_count(key_heads), "key_heads", count, key_heads),
+        (is_count(dim, 8), "dim", "a whole number from 8 on, so that one-hot values fit", dim),
+        (scale is None or is_positive(scale), "scale", "a finite number above 0", scale),
         (isinstance(causal, bool), "causal", "True or False", causal),
         (isinstance(mask, bool), "mask", "True or False", mask),
         (_floating(dtype), "dtype", "a floating-point dtype, such as torch.float32", dtype),
@@ -42,14 +42,6 @@ def check(
         raise ClaimError(f"heads=None says that there are no heads, and key_heads is {key_heads}")
     if (heads or 1) % (key_heads or heads or 1):
         raise ClaimError(f"{heads} query heads cannot share {key_heads} key heads evenly")
-
-
-def _count(value: Any, least: int = 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _floating(dtype: Any) -> bool:

@@ -15,7 +15,7 @@ from selfattn.probes.subject import Subject
 
 
 @contextlib.contextmanager
-def cast(subject: Subject, dtype: torch.dtype) -> Iterator[Subject]:
+def copy_in(subject: Subject, dtype: torch.dtype) -> Iterator[Subject]:
     """Give a copy of a layer in another dtype, with its claims and what is left of its time.
 
     Raises:
